@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce arena test lint drill fuzz mutants floors newest docs bench chromium format readme clean
+.PHONY: reproduce arena test lint drill fuzz mutants floors newest docs figures notebooks gallery bench chromium format readme clean
 
 reproduce: .venv/ready
 	$(BIN)/taut reproduce all --out reproduction
@@ -30,6 +30,18 @@ format: .venv/ready
 # The documentation site: all code is executed, all figures are drawn, warnings and broken links are errors.
 docs: .venv/ready
 	$(BIN)/python -m website --out site
+
+# The figures of README and of the documentation, with the data that they show in docs/figures.
+figures: .venv/ready
+	$(BIN)/python -m website.figures
+
+# Run the tutorials and store their outputs in the notebooks, which GitHub shows.
+notebooks: .venv/ready
+	$(BIN)/python -m website.notebooks
+
+# Draw the pictures of the gallery from the examples.
+gallery: .venv/ready
+	$(BIN)/python -m website.gallery
 
 bench: .venv/ready
 	$(BIN)/python -m benchmarks

@@ -1,114 +1,239 @@
-"""What an observation of a live player costs with the default learner: microseconds of processor
-time, and the functions of taut that it enters.
+"""Advice in live use: two generators and a battery with ramp limits follow a demand that is known
+only after the decision.
 
-Run: python -m benchmarks.live [--json]
+A decision is the power of both generators and the level of the battery after the round, so the loss
+depends on the previous decision. Ramps are announced; a cap on emissions is revealed by the rounds.
+Rows are the default learner alone, then mixtures of it with an adviser: the best decision for a
+forecast (the last demand, that of the day before, the true one, the last demand missing in 30 % of
+the rounds, the last demand with the cap announced too), advice that an adversary chose, and advice
+that is 1.5 times too large and infeasible.
+
+"advice alone" is what the adviser costs by itself: CVXPY minimises the predicted cost in each
+round, with the cap known; other advice is moved into domain and ramps. "ratio" is the cost of the
+mixture divided by the cheaper of learner alone and advice alone.
+
+Run: python -m benchmarks.live [--rounds N] [--series NAME] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
-from . import setting
-
-if __name__ == "__main__":
-    setting.one_core()
-
+import cvxpy as cp
 import jax
+import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 
+import jax.numpy as jnp  # noqa: E402
+
 import taut  # noqa: E402
+from taut.arena.demand import packaged, read, rescaled  # noqa: E402
 
-from . import cases  # noqa: E402
-from .cases import Case  # noqa: E402
 from .results import report  # noqa: E402
-from .timing import interleaved  # noqa: E402
 
-PACKAGE = str(Path(taut.__file__).parent)
-SAMPLE = 50
-"""Rounds of a sample."""
-REPEATS = 25
-BEFORE = 20
-"""Rounds that are observed before functions are counted: nothing is compiled later."""
-FUNCTIONS, MICROSECONDS = 12, 78.0
-"""Functions that a later observation enters at most, and what it takes at most on the toy."""
+COST, SLOPE, IMBALANCE = np.array([0.2, 0.14]), np.array([1.5, 0.6]), 10.0
+LEVEL, HOLDING, WEAR = 6.0, 0.1, 0.2
+"""The level at which the battery is worth most, and what being elsewhere and moving cost."""
+EMISSION, CAP = np.array([0.26, 0.37]), 130.0
+MOST, RAMP = np.array([22.0, 20.0, 12.0]), np.array([0.6, 0.8, 0.8])
+START = np.array([12.0, 14.0, 6.0])
+DAY, ROUNDS, MEAN, MISSING = 288, 2880, 26.0, 0.3
+LIMIT = 1.01
+"""The ratio that no row may exceed."""
+FOLDER = Path(__file__).parents[2] / "shared" / "data"
+"""Where further series may be."""
+FILES = {
+    "CAISO, five minutes": "caiso_5min_demand_20190424_20190503.csv",
+    "CAISO, hourly": "caiso_hourly_20180424_20180503.csv",
+    "ISO-NE, hourly": "isone_hourly_20180424_20180503.csv",
+}
 
 
-def measure(repeats: int = REPEATS) -> list[dict[str, Any]]:
-    """Return one row per problem, with players timed alternately."""
-    played = (cases.toy(), cases.dispatch(), cases.doubly_stochastic(10, 2000))
-    sessions = {case.name: _session(case) for case in played}
-    took = interleaved(
-        {name: _observed(observe, SAMPLE) for name, observe in sessions.items()}, repeats, 0.0
+def cost(x: Any, demand: Any, previous: Any) -> Any:
+    """Return fuel, wear and holding cost of the battery, and the squared imbalance."""
+    power, discharged = x[:2], previous[2] - x[2]
+    fuel = jnp.sum(0.5 * COST * power**2 + SLOPE * power)
+    battery = HOLDING / 2 * (x[2] - LEVEL) ** 2 + WEAR / 2 * discharged**2
+    return fuel + battery + IMBALANCE / 2 * (jnp.sum(power) + discharged - demand) ** 2
+
+
+def emissions(x: Any) -> Any:
+    """Return by how much the cap is exceeded, as a share of it."""
+    return jnp.sum(EMISSION * x[:2] ** 2) / CAP - 1
+
+
+def problem(announced_cap: bool = False) -> taut.Problem:
+    """Return the problem, in which the cap is revealed by the rounds or announced with the
+    ramps."""
+
+    def ramps(x: jax.Array, demand: jax.Array, previous: jax.Array) -> dict[str, jax.Array]:
+        known = {"up": x - previous - RAMP, "down": previous - x - RAMP}
+        return known | {"cap": emissions(x)} if announced_cap else known
+
+    return taut.Problem(
+        cost,
+        (lambda x: emissions(x) - 1) if announced_cap else emissions,
+        taut.Box(np.zeros(3), MOST),
+        previous=True,
+        start=START,
+        announced=ramps,
+        domain_binds=True,
     )
-    rows = []
-    for name, observe in sessions.items():
-        functions, calls = entered(observe)
-        rows.append(
-            {
-                "problem": name,
-                "us": 1e6 * took[name].median / SAMPLE,
-                "least": 1e6 * took[name].low / SAMPLE,
-                "functions": len(functions),
-                "files": len({code.co_filename for code in functions}),
-                "calls": calls,
-            }
-        )
+
+
+def series(rounds: int) -> dict[str, Any]:
+    """Return the demand series that are there, scaled to the same mean."""
+    made = {"packaged": rescaled(packaged(), MEAN)[:rounds]}
+    for name, file in FILES.items():
+        if (FOLDER / file).is_file():
+            made[name] = rescaled(read(FOLDER / file), MEAN)[:rounds]
+        else:
+            print(f"The series {name} is skipped: there is no file {file} in ../shared/data.")
+    return made
+
+
+def forecasts(demand: Any) -> dict[str, Any]:
+    """Return predictions of every round, from the rounds before it unless they are perfect."""
+    last = np.concatenate([[np.nan], demand[:-1]])
+    day_before = np.where(np.arange(len(demand)) < DAY, last, np.roll(demand, DAY))
+    lost = np.random.default_rng(0).random(len(demand)) < MISSING
+    return {
+        "persistence": last,
+        "seasonal": day_before,
+        "perfect": demand,
+        "persistence, 30 % missing": np.where(lost, np.nan, last),
+    }
+
+
+def advisers(demand: Any) -> dict[str, Any]:
+    """Return advice that is no forecast, as functions of the round and the previous decision."""
+    known = jnp.asarray(demand)
+
+    def adversarial(t: jax.Array, previous: jax.Array) -> jax.Array:
+        slope = jax.grad(cost)(previous, known[t - 1], previous)
+        return previous + jnp.where(slope > 0, 1.0, -1.0) * RAMP
+
+    def infeasible(t: jax.Array, previous: jax.Array) -> jax.Array:
+        room, shift = np.sum(1 / COST), np.sum(SLOPE / COST)
+        price = IMBALANCE * (known[t - 2] + shift) / (1 + IMBALANCE * room)
+        best = jnp.concatenate([(price - SLOPE) / COST, jnp.array([LEVEL])])
+        return jnp.where(t > 1, 1.5 * best + 0.5, jnp.nan)
+
+    return {"adversarial": adversarial, "infeasible": infeasible}
+
+
+class Alone:
+    """A controller that plays without a learner, and what it costs."""
+
+    def __init__(self) -> None:
+        self.decision, self.cost, self.violation = START, 0.0, 0.0
+
+    def play(self, decision: Any, demand: float) -> None:
+        """Play a round."""
+        x = np.clip(decision, 0, MOST)
+        power, discharged = x[:2], self.decision[2] - x[2]
+        self.cost += float(np.sum(0.5 * COST * power**2 + SLOPE * power))
+        self.cost += HOLDING / 2 * (x[2] - LEVEL) ** 2 + WEAR / 2 * discharged**2
+        self.cost += IMBALANCE / 2 * (np.sum(power) + discharged - demand) ** 2
+        self.violation += max(float(np.sum(EMISSION * power**2)) / CAP - 1, 0.0)
+        self.decision = x
+
+
+def with_cvxpy(demand: Any, forecast: Any) -> Alone:
+    """Play the decision that minimises the predicted cost; the last one where nothing is predicted.
+
+    The cap is not a constraint of a round in which ramps make it unattainable.
+    """
+    x, before, expected = cp.Variable(3), cp.Parameter(3), cp.Parameter()
+    power, discharged = x[:2], before[2] - x[2]
+    goal = cp.sum(0.5 * cp.multiply(COST, cp.square(power)) + cp.multiply(SLOPE, power))
+    goal += HOLDING / 2 * cp.square(x[2] - LEVEL) + WEAR / 2 * cp.square(discharged)
+    goal += IMBALANCE / 2 * cp.square(cp.sum(power) + discharged - expected)
+    limits = [x >= 0, x <= MOST, cp.abs(x - before) <= RAMP]
+    cap = cp.sum(cp.multiply(EMISSION / CAP, cp.square(power))) <= 1
+    model = cp.Problem(cp.Minimize(goal), [*limits, cap])
+    uncapped = cp.Problem(cp.Minimize(goal), limits)
+    alone = Alone()
+    for z, predicted in zip(demand, forecast, strict=True):
+        decision = alone.decision
+        if np.isfinite(predicted):
+            before.value, expected.value = decision, predicted
+            for chosen in (model, uncapped):
+                chosen.solve(solver=cp.CLARABEL)
+                if chosen.status in ("optimal", "optimal_inaccurate"):
+                    decision = x.value
+                    break
+        alone.play(decision, z)
+    return alone
+
+
+def moved_inside(demand: Any, advice: Any) -> Alone:
+    """Play advice that is moved into domain and ramps."""
+    compiled, alone = jax.jit(advice), Alone()
+    for t, z in enumerate(demand, start=1):
+        told = np.asarray(compiled(t, alone.decision))
+        if np.isfinite(told).all():
+            told = alone.decision + np.clip(told - alone.decision, -RAMP, RAMP)
+        else:
+            told = alone.decision
+        alone.play(told, z)
+    return alone
+
+
+def measure(rounds: int = ROUNDS, only: str | None = None) -> list[dict[str, Any]]:
+    """Return one row per series and kind of advice; `only` for one series."""
+    game, rows = problem(), []
+    learner = taut.learner("half-space", game)
+    advised = taut.Advised(learner)
+    for name, demand in series(rounds).items():
+        if only is not None and only != name:
+            continue
+        own = taut.simulate(learner, game, demand, x1=START)
+        base = float(own.totals.loss[0])
+        rows.append(_row(name, "none (default)", own, base, None))
+        alone: dict[str, Alone] = {}
+        for kind, forecast in forecasts(demand).items():
+            run = taut.simulate(advised, game, demand, x1=START, forecast=forecast)
+            alone[kind] = with_cvxpy(demand, forecast)
+            rows.append(_row(name, kind, run, base, alone[kind]))
+        announced = problem(announced_cap=True)
+        told = taut.Advised(taut.learner("half-space", announced))
+        last = forecasts(demand)["persistence"]
+        run = taut.simulate(told, announced, demand, x1=START, forecast=last)
+        rows.append(_row(name, "persistence, cap announced", run, base, alone["persistence"]))
+        for kind, advice in advisers(demand).items():
+            run = taut.simulate(advised, game, demand, x1=START, advice=advice)
+            rows.append(_row(name, kind, run, base, moved_inside(demand, advice)))
     return rows
 
 
-def _session(case: Case) -> Callable[[], None]:
-    """Return a function that observes one more round."""
-    player = taut.Player(case.problem, x1=case.start)
-    coming = itertools.cycle(case.data(1)[0])
-
-    def observe() -> None:
-        player.observe(next(coming))
-
-    _observed(observe, BEFORE)()
-    return observe
-
-
-def _observed(observe: Callable[[], None], rounds: int) -> Callable[[], None]:
-    def session() -> None:
-        for _ in range(rounds):
-            observe()
-
-    return session
-
-
-def entered(call: Callable[[], object]) -> tuple[set[CodeType], int]:
-    """Return the functions of taut that a call enters, and how often it enters one."""
-    functions: set[CodeType] = set()
-    calls = 0
-
-    def notice(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal calls
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            functions.add(frame.f_code)
-            calls += 1
-
-    before = sys.getprofile()
-    sys.setprofile(notice)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
-    return functions, calls
+def _row(name: str, kind: str, run: Any, base: float, alone: Alone | None) -> dict[str, Any]:
+    loss = float(run.totals.loss[0])
+    better = base if alone is None else min(base, alone.cost)
+    return {
+        "series": name,
+        "advice": kind,
+        "cost": loss,
+        "violation": float(run.totals.violation[0, [0, -1]].max()),
+        "advice alone": "" if alone is None else alone.cost,
+        "its violation": "" if alone is None else alone.violation,
+        "ratio": f"{loss / better:.4f}",
+        "within 1 %": bool(loss <= LIMIT * better),
+    }
 
 
 def main() -> None:
     """Measure and print the table."""
     words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--rounds", type=int, default=ROUNDS)
+    words.add_argument("--series", help="one of packaged, " + ", ".join(FILES))
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
-    report("live", measure(), asked.json, "A later observation of a live player, default learner")
+    title = "Cost with advice, ratio to the better of learner and advice alone"
+    report("live", measure(asked.rounds, asked.series), asked.json, title)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ horizons up to 2^14. Regret and clipped violation are those of the true constrai
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
+from taut.plots.families import family_of
+from taut.plots.style import legend_below, new_figure, styled
 from taut.runs import metrics
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
@@ -31,7 +34,6 @@ CONSTANTS = taut.Constants(
 ERROR = 0.3
 SEEDS = 5
 HORIZONS = tuple(2**k for k in range(8, 15))
-FAIL, SURVIVE = ("#D55E00", "#CC79A7", "#E69F00", "#882255"), ("#0072B2", "#009E73", "#56B4E9")
 LABELS = {
     "clipped-ogd": "Clipped-OGD",
     "half-space": "half-space",
@@ -41,7 +43,12 @@ LABELS = {
     "drift-plus-penalty": "drift plus penalty",
     "bounded-game": "bounded game",
 }
-COLOURS = dict(zip(LABELS, (*FAIL, *SURVIVE), strict=True))
+DASHES = {label: "-" for label in LABELS} | {
+    "drift-plus-penalty": "--",
+    "bounded-game": ":",
+    "bounded-game, max": "-.",
+}
+"""Four of the methods are of one family, and have its colour."""
 
 
 def loss(x: Any, z: Any) -> Any:
@@ -74,7 +81,7 @@ def measured(label: str, rounds: int) -> tuple[float, float]:
     if label == "bounded-game, max":
         run = taut.simulate("bounded-game", MAX, data, seeds=SEEDS, score=TRUE, record=())
     else:
-        options = {"sigma": ERROR / 3**0.5} if label == "averaged" else {}
+        options: dict[str, Any] = {"sigma": ERROR / 3**0.5} if label == "averaged" else {}
         learner = taut.learner(label, TRUE, horizon=rounds, **options)
         feedback = taut.Noisy(values=ERROR, distribution="uniform")
         run = taut.simulate(
@@ -85,18 +92,20 @@ def measured(label: str, rounds: int) -> tuple[float, float]:
     return float(found["regret"].mean()), float(found["violation"].mean())
 
 
-def draw(
-    found: dict[str, list[tuple[float, float]]], horizons: tuple[int, ...], path: Path
-) -> None:
+@styled
+def draw(found: dict[str, list[tuple[float, float]]], horizons: Sequence[int]) -> Any:
     """Draw regret and clipped violation over the horizon."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    figure, axes = new_figure(2, narrow=False, width=3.8, height=3.0)
     for axis, column, title in zip(axes, (0, 1), ("regret", "clipped violation"), strict=True):
         for label, values in found.items():
             line = [value[column] for value in values]
             axis.plot(
-                horizons, line, marker="o", markersize=3, color=COLOURS[label], label=LABELS[label]
+                horizons,
+                line,
+                marker=family_of(label.partition(",")[0]).marker,
+                linestyle=DASHES[label],
+                color=family_of(label.partition(",")[0]).colour,
+                label=LABELS[label],
             )
         axis.set_xscale("log", base=2)
         axis.set_yscale("symlog", linthresh=10)
@@ -105,10 +114,8 @@ def draw(
             axis.set_ylim(bottom=-2)
         axis.set_xlabel("horizon T")
         axis.set_title(title)
-        axis.spines[["top", "right"]].set_visible(False)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    legend_below(figure, axes, narrow=False)
+    return figure
 
 
 def main() -> None:
@@ -130,7 +137,7 @@ def main() -> None:
             + " | ".join(f"{r:.0f} / {v:.0f}" for r, v in values[::2])
             + " |"
         )
-    draw(found, horizons, options.out)
+    draw(found, horizons).savefig(options.out, dpi=200)
 
 
 if __name__ == "__main__":

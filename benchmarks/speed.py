@@ -26,9 +26,9 @@ from . import (  # noqa: E402
     anatomy,
     cases,
     contenders,
-    live,
     memory,
     methods,
+    observation,
     ours,
     scaling,
     startup,
@@ -111,7 +111,7 @@ def measure(quick: bool, only: str | None, install: bool) -> dict[str, Any]:
         )
     if not only:
         print("  records, threads, live player", file=sys.stderr)
-        found["live"] = live.measure()
+        found["live"] = observation.measure()
         found["records"] = _records(repeats)
         found["float32"] = _float32(repeats)
         found["threads"] = json.loads(setting.start("benchmarks.threads"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import cases
-from .live import FUNCTIONS, MICROSECONDS
+from .observation import FUNCTIONS, MICROSECONDS
 
 OPTAX, CLOSE, FEW = 1.5, 1.1, 3
 """No cell (a problem with one stream or 10 seeds, and a learner) takes more than the first times as

@@ -3,7 +3,8 @@ in any hour.
 
 Every hour we decide which share of each channel's traffic to buy. Only afterwards do we learn the
 value and the price of the traffic. Spending too much in one hour is not offset by a cheap hour
-later, so the clipped violation has to stay small. Clipped-OGD is designed for this.
+later, so the clipped violation has to stay small. The default learner remembers
+the prices of the last days, and violates the limit only when a price is new.
 
 Run with `python examples/ad_budget.py [figure.png]`.
 """
@@ -99,9 +100,8 @@ def main(path: Path) -> None:
     value, price = market()
     problem = budget_problem()
     data = {"value": value, "price": price}
-    learner = taut.ClippedOGD.tuned(problem.constants, horizon=HOURS)
     nothing = np.zeros(CHANNELS)  # buy nothing in the first hour
-    run = taut.simulate(learner, problem, data, x1=nothing, record=("loss", "excess", "decisions"))
+    run = taut.simulate(problem, data, x1=nothing, record=("loss", "excess", "decisions"))
     best = taut.hindsight(problem, data)
     print(run.certificate(best=best))
     figure(run, value, price, best.decision[0]).savefig(path, dpi=150)

@@ -22,7 +22,8 @@ import taut
 from taut.arena.demand import packaged, rescaled
 from taut.plots.style import new_figure, styled
 
-COLOURS = ["#0072B2", "#E69F00", "#009E73"]
+COLOURS = ["#56B4E9", "#E69F00", "#009E73"]
+DEFAULT = "#D55E00"
 
 COST, SLOPE = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6])
 EMISSION, CAP, LIMIT = np.array([0.26, 0.38, 0.37]), 100.0, np.array([20.0, 15.0, 18.0])
@@ -52,12 +53,12 @@ def figure(run: Any, demand: Any, best: Any) -> Any:
     left.plot(days, demand, color="black", linewidth=0.9)
     left.text(days[len(days) // 2], demand.max(), "demand", ha="center")
     left.set(title="(a) output and demand", xlabel="day", ylabel="MW, scaled")
-    middle.plot(days, run.excess[0] + CAP, color=COLOURS[0], linewidth=0.8)
+    middle.plot(days, run.excess[0] + CAP, color=DEFAULT, linewidth=0.8)
     middle.axhline(CAP, color="black", linestyle="--", linewidth=1)
     middle.set(
         title="(b) emissions and their cap (dashed)", xlabel="day", ylabel="emissions per step"
     )
-    right.plot(days, np.cumsum(run.loss[0] - best), color=COLOURS[0])
+    right.plot(days, np.cumsum(run.loss[0] - best), color=DEFAULT)
     right.axhline(0, color="black", linewidth=0.7)
     right.set(title="(c) regret", xlabel="day", ylabel="cost beyond the best fixed set-points")
     return made
@@ -68,10 +69,7 @@ def main(path: Path) -> None:
     jax.config.update("jax_enable_x64", True)
     demand = rescaled(packaged(), 33.0)
     problem = dispatch_problem(float(demand.max()))
-    learner = taut.ClippedOGD.tuned(problem.constants, horizon=len(demand))
-    run = taut.simulate(
-        learner, problem, {"demand": demand}, record=("loss", "excess", "decisions")
-    )
+    run = taut.simulate(problem, {"demand": demand}, record=("loss", "excess", "decisions"))
     certificate = run.certificate()  # the best fixed decision is computed from the same expressions
     print(certificate)
     assert (

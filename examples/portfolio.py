@@ -98,8 +98,7 @@ def main(path: Path) -> None:
     returns, covariance, index = market()
     problem = portfolio_problem(covariance)
     data = {"returns": returns, "index": index}
-    learner = taut.ClippedOGD.tuned(problem.constants, horizon=DAYS)
-    run = taut.simulate(learner, problem, data, record=("loss", "excess", "decisions"))
+    run = taut.simulate(problem, data, record=("loss", "excess", "decisions"))
     best = taut.hindsight(problem, data)
     print(run.certificate(best=best))
     w = best.decision[0]

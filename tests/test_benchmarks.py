@@ -16,10 +16,10 @@ from benchmarks import (
     facts,
     frontier_editions,
     half_space_scan,
-    live,
     modelling,
     naive,
     native,
+    observation,
     optax_scan,
     ours,
     page,
@@ -338,7 +338,7 @@ def test_the_compiled_chunk_is_taken_before_it_is_played():
 
 
 def test_functions_of_taut_that_a_call_enters_are_counted():
-    functions, calls = live.entered(lambda: [taut.engine.default_float() for _ in range(3)])
+    functions, calls = observation.entered(lambda: [taut.engine.default_float() for _ in range(3)])
     assert [code.co_name for code in functions] == ["default_float"]
     assert calls == 3
 

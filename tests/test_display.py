@@ -70,6 +70,19 @@ def test_columns_are_aligned():
     assert lines == ["T", "  a     1", "  long  2"]
 
 
+def test_a_table_follows_the_width_of_the_terminal(monkeypatch):
+    names = ("learner", *(f"column {k}" for k in range(9)))
+    grid = Grid(names, (("half-space", *["1234567"] * 9),), left=("learner",))
+    for width in (40, 80, 100):
+        monkeypatch.setenv("COLUMNS", str(width))
+        lines = Summary("T", grids=(grid,)).text().splitlines()
+        assert max(map(len, lines)) <= width
+        assert " ".join(lines).count("1234567") == 9  # nothing is lost, only moved below
+        assert sum("half-space" in line for line in lines) == {40: 5, 80: 2, 100: 2}[width]
+    remark = Grid(("name", "remark"), (("a", "word " * 11),), left=("name", "remark"))
+    assert max(map(len, remark.text(30).splitlines())) <= 30
+
+
 def test_html_is_escaped():
     page = Summary("a < b", [("<i>", "&")], [Grid(("<th>",), (("<td>",),))]).html()
     for text in ("a &lt; b", "&lt;i&gt;", "&amp;", "&lt;th&gt;", "&lt;td&gt;"):
@@ -100,7 +113,7 @@ def test_the_logger_is_silent_until_configured_and_then_tells(caplog, tmp_path):
     assert silent.stderr == ""
     with caplog.at_level(logging.DEBUG, logger="taut"):
         taut.simulate(LEARNER, GAME, targets())
-    assert "simulating 60 rounds, 1 seed(s), with ClippedOGD" in caplog.text
+    assert "simulating 60 rounds, 1 seed, with ClippedOGD" in caplog.text
     assert "played 60 of 60 rounds" in caplog.text
 
 

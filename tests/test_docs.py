@@ -218,3 +218,14 @@ def test_the_chart_names_learners_whose_guarantees_cover_noise():
     for name in named:
         learner = taut.learner(name, known, horizon=20, sigma=0.1)
         check_covered(learner, taut.Noisy(values=0.1), unproven=False)
+
+
+def test_readme_and_the_chart_give_the_same_advice():
+    """README names few learners. Those that it advises are where the chart leads to, too."""
+    chart = " ".join(learner for _, _, learner in QUESTIONS)
+    named = re.findall(r"^\|[^|]*\| `([\w-]+)`", (ROOT / "README.md").read_text(), re.M)
+    advised = [name for name in named if name in taut.LEARNERS and name != "clipped-ogd"]
+    assert len(advised) >= 4
+    assert [name for name in advised if name not in chart] == []
+    for name in re.findall(r"[\w]+-[\w-]+", chart.replace("no violation", "")):
+        assert name in taut.LEARNERS, name

@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import jax
+import numpy as np
 import pytest
+from website.gallery import ENTRIES, picture
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -19,6 +21,9 @@ SHORTER = {
     "ramps": {"DAYS": 2},
     "battery": {"DAYS": 3},
     "the_line": {"ROUNDS": 600},
+    "break_it": {"ROUNDS": 300},
+    "battery_live": {"STEPS": 96},
+    "coverage": {"DAYS": 80},
 }
 
 
@@ -38,6 +43,15 @@ def loaded(path):
 
 def test_the_examples_are_there():
     assert [path.stem for path in EXAMPLES] == sorted(SHORTER)
+
+
+def test_every_example_has_a_place_in_the_gallery():
+    shown = sorted(Path(entry.file).stem for entry in ENTRIES)
+    assert shown == sorted([*SHORTER, "pacing"])
+    for entry in ENTRIES:
+        assert entry.teaches.endswith((".", "?")), entry.title
+        if picture(entry).is_file():
+            assert picture(entry).stat().st_size < 300_000
 
 
 def test_the_ramps_of_the_example_hold_exactly_and_would_not_by_themselves(
@@ -61,6 +75,21 @@ def test_budgets_are_kept_after_a_jump_of_the_traffic(tmp_path, capsys, monkeypa
     assert hours["above"].iloc[-5:].max() < 0.5 * hours["above"].iloc[20]
 
 
+def test_a_microgrid_trusts_its_controller_until_it_breaks(tmp_path, capsys, monkeypatch):
+    example = loaded(ROOT / "examples" / "microgrid" / "microgrid.py")
+    for name, value in {"ROUNDS": 48, "BROKEN": 12, "ABSURD": 10}.items():
+        monkeypatch.setattr(example, name, value)
+    steps = example.main(tmp_path / "figure.png")
+    printed = capsys.readouterr().out
+    assert "z['demand']: got 10000 in round 11; expected at most 60" in printed
+    assert "EXCEEDED" not in printed
+    assert (tmp_path / "figure.png").stat().st_size > 20_000
+    assert steps["weight"].iloc[30:36].min() > 0.6
+    assert steps["weight"].iloc[-1] < 0.3
+    moved = np.abs(np.diff(steps[["gas", "diesel", "level"]], axis=0))
+    assert (moved <= example.RAMP + 1e-9).all()
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_ends_in_a_figure(path, tmp_path, capsys, monkeypatch):
     example = loaded(path)
@@ -74,6 +103,10 @@ def test_an_example_ends_in_a_figure(path, tmp_path, capsys, monkeypatch):
     assert "REFUTED" not in printed
     assert figure.read_bytes().startswith(b"\x89PNG")
     assert figure.stat().st_size > 20_000
+    if path.stem == "break_it":
+        assert found["half-space"] < min(found["bound"], 0.5 * found["clipped-ogd"])
+    if path.stem == "coverage":
+        assert found["learned"] > 0.9 > found["fixed"]
     if path.stem == "fairness":
         assert found["averaged rows"] < 1.02 * found["exact constraint"]
         assert found["clipped batches"] > 1.03 * found["exact constraint"]

@@ -5,7 +5,6 @@ import itertools
 import subprocess
 import sys
 
-import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
 import pytest
@@ -13,9 +12,10 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Circle
 
 import stored
-import taut
-from taut.paper.figures import GALLERY, draw_all, paper, run_figure, save, theory
-from taut.plots import style
+from taut.paper.figures import GALLERY, draw_all, paper, save, theory
+from taut.paper.figures.style import CONTESTANTS
+from taut.plots.families import FAMILIES, OTHERS
+from taut.plots.style import ENTRIES
 
 DATA = {name: make() for name, make in stored.MAKERS.items()}
 
@@ -141,7 +141,8 @@ def test_a_learner_has_one_colour_in_all_figures():
     panels += (paper.dispatch(DATA["dispatch"]).axes[1],)
     colours = {to_hex(line(axes, label).get_color()) for axes in panels}
     colours.add(to_hex(line(paper.trajectories(DATA["toy"]).axes[0], "Clipped-OGD").get_color()))
-    assert colours == {style.FAMILIES["clipped"].lower()}
+    clipped = next(one.colour for one in FAMILIES if one.name == "clipped-ogd")
+    assert colours == {clipped.lower()} == {CONTESTANTS["clipped"].lower()}
 
 
 # Machado, Oliveira & Fernandes 2009, severity 1: protanopia and deuteranopia, on linear RGB.
@@ -175,8 +176,12 @@ def test_families_can_be_told_apart_by_colour_blind_readers(kind):
         )
         return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
-    for a, b in itertools.combinations(style.FAMILIES, 2):
-        assert np.linalg.norm(lab(style.FAMILIES[a]) - lab(style.FAMILIES[b])) > 11, (a, b)
+    families = {one.name: one.colour for one in (*FAMILIES, OTHERS)}
+    for palette in (families, CONTESTANTS, dict(enumerate(ENTRIES))):
+        for a, b in itertools.combinations(palette, 2):
+            assert np.linalg.norm(lab(palette[a]) - lab(palette[b])) > 17, (a, b)
+    markers = [one.marker for one in (*FAMILIES, OTHERS)]
+    assert len(set(markers)) == len(markers)
 
 
 def test_files_are_the_same_bytes_every_time(tmp_path):
@@ -217,55 +222,3 @@ def test_matplotlib_waits_until_it_is_needed_and_pyplot_is_never_loaded():
 def test_a_wrong_rule_is_named():
     with pytest.raises(ValueError, match="rule: got 'theirs'"):
         paper.sums(DATA["toy"], "theirs")
-
-
-@pytest.fixture(scope="module")
-def run():
-    problem = taut.Problem(
-        lambda x, c: c @ x,
-        lambda x: jnp.abs(x).sum() - 1,
-        taut.Ball(1.0, shape=2),
-        taut.Constants(loss_lipschitz=1.0, constraint_lipschitz=2**0.5, constraint_range=1.0),
-    )
-    costs = np.random.default_rng(0).uniform(-1, 0, size=(2, 50, 2)) / 2**0.5
-    return taut.simulate(
-        taut.ClippedOGD.tuned(problem.constants, horizon=50), problem, costs, seeds=2
-    )
-
-
-def test_a_run_is_drawn_as_cumulative_sums_with_its_bounds(run):
-    from taut.judge.certificate import Certificate, Row
-    from taut.learners import Guarantee
-
-    near, far = 2 * float(np.cumsum(np.maximum(run.excess, 0), axis=1).max()), 1e9
-    lines = tuple(
-        Row(quantity, 0.0, 0.0, Guarantee(quantity, bound, "Theorem 1", ()))
-        for quantity, bound in (("violation", near), ("excess", far), ("regret", 3.0))
-    )
-    certificate = Certificate("ClippedOGD", run.horizon, run.seeds, lines, (), None)
-    loss, violation, excess = run_figure(run, certificate).axes
-    np.testing.assert_allclose(
-        line(loss, "ClippedOGD").get_ydata(), np.cumsum(run.loss, axis=1).mean(axis=0)
-    )
-    clipped = np.cumsum(np.maximum(run.excess, 0), axis=1).mean(axis=0)
-    np.testing.assert_allclose(line(violation, "ClippedOGD").get_ydata(), clipped)
-    assert line(violation, "bound at the last round").get_ydata()[0] == near
-    assert [text.get_text() for text in excess.texts] == ["bound 1e+09, off the top"]
-    assert len(loss.lines) == 2  # the curve and the zero line: regret's bound is none of the loss
-
-    best = np.full((2, 50), 7.0)
-    regret = run_figure({"mine": run}, {"mine": certificate}, best=best, narrow=True).axes[0]
-    np.testing.assert_allclose(
-        line(regret, "mine").get_ydata(), np.cumsum(run.loss, axis=1).mean(axis=0) - 7
-    )
-
-
-def test_runs_that_cannot_be_drawn_say_why(run):
-    from dataclasses import replace
-
-    with pytest.raises(ValueError, match='runs: got a run without "excess"'):
-        run_figure(replace(run, excess=None))
-    with pytest.raises(TypeError, match="runs: got a sweep"):
-        run_figure(replace(run, learner=(run.learner, run.learner)))
-    with pytest.raises(ValueError, match="certificates: got 'b'"):
-        run_figure({"a": run}, {"b": run})

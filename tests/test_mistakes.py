@@ -184,14 +184,14 @@ MISTAKES = [
         "a loss of x alone",
         lambda: play(lambda x: x[0]),
         "loss",
-        "a function with 1 required argument(s)",
+        "a function with 1 required argument",
         "two, loss(x, z)",
     ),
     (
         "a loss of three",
         lambda: play(lambda x, c, t: x[0]),
         "loss",
-        "3 required argument(s)",
+        "3 required arguments",
         "the decision and the round's data",
     ),
     (
@@ -477,8 +477,8 @@ MISTAKES = [
         "a misspelt learner",
         lambda: taut.learner("cliped-ogd", TUNED, horizon=10),
         "learner",
-        "'cliped-ogd'",
-        "Did you mean 'clipped-ogd'?",
+        "'cliped-ogd'. Did you mean 'clipped-ogd'? Expected one of",
+        "half-space",
     ),
     (
         "no horizon",
@@ -499,7 +499,7 @@ MISTAKES = [
         lambda: taut.learner("clipped-ogd", PROBLEM, horizon=10),
         "constants",
         "loss_lipschitz (G_f)",
-        "problem.estimate_constants(stream, key)",
+        "problem.estimate_constants(stream, key) sample it, or use the learner half-space",
     ),
     (
         "a misspelt record",

@@ -12,7 +12,7 @@ from pathlib import Path
 import jax
 import pytest
 from website import check, equations, pages
-from website.learners import _paragraphs, _source
+from website.learners import _meanings, _paragraphs, _source, overview
 from website.pages import DOCS, PLACED, guide_pages, reference_pages
 from website.prose import with_formulas
 
@@ -163,6 +163,15 @@ def test_the_report_is_made_if_there_is_none(tmp_path, monkeypatch):
     assert (tmp_path / "site" / "figures" / "theory-clipped-narrow.png").exists()
 
 
+def test_the_pages_of_learners_say_what_options_mean_and_the_table_can_be_filtered():
+    meanings = _meanings(taut.LEARNERS["half-space"])
+    assert "number of kept cuts" in meanings["memory"]
+    text = overview([taut.LEARNERS["half-space"], taut.LEARNERS["two-point"]])
+    assert 'class="filter"' in text
+    assert "values only" in text
+    assert "no horizon" in text
+
+
 def test_the_check_of_links_sees_what_it_looks_for(tmp_path):
     (tmp_path / "a.html").write_text(
         '<a href="b.html#x">1</a><a href="c.html">2</a><img src="https://cdn.example/x.png">'
@@ -194,6 +203,8 @@ def test_the_equations_of_all_learners_are_understood(site):
 SHOWN = (
     "/",
     "/start/",
+    "/gallery/",
+    "/learners/",
     "/learners/clipped-ogd/",
     "/guides/choosing/",
     "/reference/playing/",
@@ -219,13 +230,14 @@ const seen = frame => {{
     page: page.documentElement.scrollWidth, wide: wide.length, text: page.body.innerText.length,
     broken: images.filter(one => one.complete && !one.naturalWidth).length,
     found: page.querySelectorAll(".md-search-result__item").length,
+    first: (page.querySelector(".md-search-result__link") || {{}}).href || "",
   }};
 }};
 const search = () => {{
   const page = frames[0].contentDocument, field = page.querySelector(".md-search__input");
   page.querySelector("#__search").checked || page.querySelector("#__search").click();
   field.focus();
-  field.value = "certificate";
+  field.value = "half-space";
   for (const name of ["focus", "input", "keyup"]) field.dispatchEvent(new Event(name, {{bubbles: true}}));
 }};
 const begun = Date.now();
@@ -291,6 +303,7 @@ def test_pages_fit_a_phone_and_a_desk_and_search_works(site, tmp_path):
         assert (one["wide"], one["broken"]) == (0, 0), page
         assert one["text"] > 500, page
     assert seen[0]["found"] > 2
+    assert "/learners/half-space/" in seen[0]["first"]
 
 
 @pytest.mark.browser

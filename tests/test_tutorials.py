@@ -1,4 +1,5 @@
-"""Tutorials, the start page and the guides run as they are printed, and the notebooks are clean."""
+"""Tutorials, the start page and the guides run as they are printed, and the notebooks are stored
+with their outputs."""
 
 import json
 import re
@@ -8,6 +9,7 @@ import jax
 import matplotlib
 import pytest
 from website.execute import Session, notebook_cells
+from website.notebooks import checksum
 from website.pages import TUTORIALS, guide_pages
 
 matplotlib.use("Agg")
@@ -45,13 +47,26 @@ def test_a_page_runs(name, tmp_path):
         session.run(block)
 
 
-def test_notebooks_hold_no_outputs_and_begin_with_a_title():
-    found = sorted(path.stem for path in (DOCS / "tutorials").glob("*.ipynb"))
-    assert found == sorted(TUTORIALS)
-    for name in found:
-        cells = json.loads((DOCS / "tutorials" / f"{name}.ipynb").read_text())["cells"]
-        assert "".join(cells[0]["source"]).startswith("# ")
-        assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in cells)
+def test_notebooks_are_stored_with_the_outputs_of_their_code():
+    """GitHub shows the stored outputs; `python -m website.notebooks` writes them again."""
+    stored = sorted(path.stem for path in (DOCS / "tutorials").glob("*.ipynb"))
+    assert stored == sorted(TUTORIALS)
+    for number, name in enumerate(TUTORIALS, 1):
+        path = DOCS / "tutorials" / f"{name}.ipynb"
+        assert path.stat().st_size < 400_000
+        notebook = json.loads(path.read_text())
+        assert "".join(notebook["cells"][0]["source"]).startswith(f"# {number}. ")
+        assert notebook["metadata"]["taut"]["code"] == checksum(path), name
+        outputs = [part for cell in notebook["cells"] for part in cell.get("outputs", ())]
+        assert any("image/png" in part.get("data", {}) for part in outputs), name
+        assert not any(part["output_type"] == "error" for part in outputs)
+
+
+def test_changed_code_is_noticed(tmp_path):
+    path = tmp_path / "first-game.ipynb"
+    stored = (DOCS / "tutorials" / path.name).read_text()
+    path.write_text(stored.replace("0.5 * (x.sum()", "0.6 * (x.sum()"))
+    assert checksum(path) != json.loads(stored)["metadata"]["taut"]["code"]
 
 
 def test_a_session_shows_what_a_block_prints_returns_and_draws(tmp_path):

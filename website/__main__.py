@@ -1,4 +1,4 @@
-"""Build the site: python -m website [--small] [--out site]. Warnings, broken links and code that
+"""Build the site: python -m website [--small] [--only PAGE] [--no-execute] [--out site]. Warnings, broken links and code that
 fails are errors."""
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ import argparse
 import logging
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -32,7 +33,13 @@ class _Count(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def build(out: Path, work: Path, small: bool = False) -> list[str]:
+def build(
+    out: Path,
+    work: Path,
+    small: bool = False,
+    only: Sequence[str] = (),
+    execute: bool = True,
+) -> list[str]:
     """Build the site and return what is wrong with it; an empty list means that it can be
     published."""
     from mkdocs.commands.build import build as mkdocs_build
@@ -40,7 +47,7 @@ def build(out: Path, work: Path, small: bool = False) -> list[str]:
 
     katex = equations.katex(ROOT / ".site" / "vendor")
     source = work / "pages"
-    navigation = assemble(source, small)
+    navigation = assemble(source, small, only, execute)
     assets = source / "assets"
     (assets / "katex").mkdir(parents=True)
     shutil.copy(katex / "dist" / "katex.min.css", assets / "katex")
@@ -49,7 +56,8 @@ def build(out: Path, work: Path, small: bool = False) -> list[str]:
         assets / "katex" / "fonts",
         ignore=shutil.ignore_patterns("*.ttf", "*.woff"),
     )
-    shutil.copy(HERE / "taut.css", assets)
+    for name in ("taut.css", "taut.js"):
+        shutil.copy(HERE / name, assets)
     settings = yaml.safe_load((HERE / "mkdocs.yml").read_text())
     settings |= {
         "docs_dir": str(source),
@@ -106,18 +114,26 @@ def main() -> int:
     """Build from the command line."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--small", action="store_true", help="few pages of each kind")
+    words.add_argument(
+        "--only", action="append", default=[], help="run the code of pages with this in their name"
+    )
+    words.add_argument("--no-execute", action="store_true", help="run no code and draw no figure")
     words.add_argument("--out", type=Path, default=ROOT / "site")
     asked = words.parse_args()
-    found = build(
-        asked.out.resolve(), ROOT / ".site" / ("small" if asked.small else "full"), asked.small
+    problems = build(
+        asked.out.resolve(),
+        ROOT / ".site" / ("small" if asked.small else "full"),
+        asked.small,
+        asked.only,
+        not asked.no_execute,
     )
-    for line in found:
+    for line in problems:
         print(line, file=sys.stderr)
     print(
-        f"{'not published, ' if found else ''}{len(list(asked.out.rglob('*.html')))} pages in "
+        f"{'not published, ' if problems else ''}{len(list(asked.out.rglob('*.html')))} pages in "
         f"{asked.out}"
     )
-    return 1 if found else 0
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ QUESTIONS = (
         "dual-mirror",
     ),
     ("Are constraint values noisy?", "yes", "averaged, averaged-smooth or averaged-blocks"),
+    ("Are rounds revealed some rounds later?", "yes", "delay-tolerant"),
+    ("Are only values observed, no gradients?", "yes", "two-point"),
     ("Is the projection onto the feasible set cheap?", "yes", "projected-ogd: no violation"),
     ("Are the losses strongly convex, with a known modulus?", "yes", "half-space-strong"),
     (

@@ -28,8 +28,8 @@ class Session:
     def __init__(self, page: Path) -> None:
         self.page, self.names, self.figures = page, {"__name__": "__main__"}, 0
 
-    def run(self, code: str) -> list[str]:
-        """Run a block and return its outputs as parts of a Markdown page."""
+    def execute(self, code: str) -> tuple[str, Any]:
+        """Run a block and return what it prints, and the value of its last expression."""
         tree = ast.parse(code)
         end = tree.body[-1] if tree.body else None
         last = end.value if isinstance(end, ast.Expr) else None
@@ -40,15 +40,21 @@ class Session:
             exec(compile(tree, where, "exec"), self.names)
             if last is not None:
                 value = eval(compile(ast.Expression(last), where, "eval"), self.names)
-        parts = []
-        if printed.getvalue().strip():
-            parts.append(_text(printed.getvalue()))
+        return printed.getvalue(), value
+
+    @staticmethod
+    def shows(value: Any, code: str, draws: bool) -> bool:
+        """Return whether a notebook would show the value below the block."""
+        if value is None or code.rstrip().endswith(";"):
+            return False
+        return not (draws and "Axes" in repr(value))
+
+    def run(self, code: str) -> list[str]:
+        """Run a block and return its outputs as parts of a Markdown page."""
+        printed, value = self.execute(code)
+        parts = [_text(printed)] if printed.strip() else []
         figures = self._figures()
-        if (
-            value is not None
-            and not (figures and "Axes" in repr(value))
-            and not code.rstrip().endswith(";")
-        ):
+        if self.shows(value, code, bool(figures)):
             parts.append(_shown(value))
         return parts + figures
 
@@ -58,7 +64,7 @@ class Session:
             self.figures += 1
             name = f"{self.page.stem}-{self.figures}.png"
             figure = plt.figure(number)
-            figure.savefig(self.page.parent / name, dpi=160)
+            figure.savefig(self.page.parent / name, dpi=160, bbox_inches="tight")
             found.append(shown(name, "What the code above draws", figure.get_figwidth()))
         plt.close("all")
         return found

@@ -27,7 +27,7 @@ NEEDS = {
     "radius": "R",
     "loss_lipschitz": "G_f",
     "constraint_lipschitz": "G_g",
-    "constraint_range": "D",
+    "constraint_range": "B_g",
     "loss_range": "F",
     "strong_convexity": "H",
     "constraint_count": "m",
@@ -167,7 +167,11 @@ def _on_streams(card: Card, folder: Path) -> list[str]:
 def page(card: Card, folder: Path, draw: bool = True) -> str:
     """Return the page of a learner in Markdown; the figure is saved in the folder."""
     source = _source(card)
-    lines = [f"# {card.title}", "", f'`taut.learner("{card.name}", problem{_call(card)})`', ""]
+    lines = [
+        *("---", f"title: {card.name}", "search:", "  boost: 10", "---", ""),
+        *(f"# {card.name}", "", f"**{card.title}**", ""),
+        *(f'`taut.learner("{card.name}", problem{_call(card)})`', ""),
+    ]
     if card.reference:
         lines += [f"Reference: {_linked(card.reference)}.", ""]
     about = _paragraphs(source.__doc__ or "")
@@ -207,9 +211,11 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
             "",
         ]
     if card.options:
-        lines += ["| option | default |", "|---|---|"]
+        meanings = _meanings(card)
+        lines += ["| option | default | meaning |", "|---|---|---|"]
         lines += [
-            f"| `{name}` | {'required' if value is inspect.Parameter.empty else f'`{value!r}`'} |"
+            f"| `{name}` | {'required' if value is inspect.Parameter.empty else f'`{value!r}`'} | "
+            f"{with_formulas(meanings.get(name, ''))} |"
             for name, value in card.options.items()
         ]
         lines += [""]
@@ -218,24 +224,65 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
     return "\n".join(lines)
 
 
+FILTER = """<div class="filter">
+<label>Filter <input type="search" placeholder="strongly convex, no horizon, noise ..." aria-label="Words that a row must contain"></label>
+<label>sees <select aria-label="What the learner sees"><option value="">anything</option><option>gradients</option><option>noise</option>
+<option>delays</option><option>values</option><option>requests</option></select></label>
+<output></output>
+</div>
+"""
+SEES = {"full": "gradients", "noisy": "noise", "delayed": "delays", "bandit": "values only"}
+
+
 def overview(cards: list[Card]) -> str:
-    """Return the list of all learners."""
-    rows = ["| learner | losses | regret | violation |", "|---|---|---|---|"]
-    rows += [
-        f"| [{card.name}]({card.name}.md) | {card.losses} | {with_formulas(card.regret)} | "
-        f"{with_formulas(card.violation)} |"
-        for card in cards
+    """Return the list of all learners, with a filter."""
+    rows = [
+        "| learner | losses | sees | horizon | regret | violation |",
+        "|---|---|---|---|---|---|",
     ]
+    for card in cards:
+        sees = ["requests first"] if card.request_first else []
+        sees += [word for kind in card.feedback for name, word in SEES.items() if name in str(kind)]
+        rows.append(
+            f"| [{card.name}]({card.name}.md) | {card.losses} | {', '.join(dict.fromkeys(sees))} | "
+            f"{'needed' if card.needs_horizon else 'no horizon'} | {with_formulas(card.regret)} | "
+            f"{with_formulas(card.violation)} |"
+        )
     return "\n".join(
         [
             "# Learners",
             "",
-            "One page per learner. [Choosing a learner](../guides/choosing.md) helps to decide.",
+            "If you do not know better, take [half-space](half-space.md), the default. "
+            "[Choose a learner](../guides/choosing.md) says when another one is better. The "
+            "page of a learner has its update, guarantees, options and two pictures.",
+            "",
+            FILTER,
+            '<div class="learners" markdown>',
             "",
             *rows,
             "",
+            "</div>",
+            "",
         ]
     )
+
+
+def _meanings(card: Card) -> dict[str, str]:
+    """Return what the docstrings of a method say about its arguments."""
+    owner = getattr(card.make, "__self__", None)
+    meanings: dict[str, str] = {}
+    for source in (owner, card.make):
+        doc = inspect.cleandoc(getattr(source, "__doc__", None) or "")
+        _, _, part = doc.partition("Arguments:\n")
+        name = ""
+        for row in part.split("\n\n")[0].splitlines():
+            head = re.match(r"    (\w+): (.*)", row)
+            if head:
+                name = head[1]
+                meanings[name] = head[2]
+            elif name and row.startswith("        "):
+                meanings[name] += f" {row.strip()}"
+    return {name: text.replace("|", "\\|") for name, text in meanings.items()}
 
 
 def _linked(reference: str) -> str:

@@ -7,13 +7,14 @@ import json
 import re
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import taut
 from taut.learners import LEARNERS
 
-from . import learners
+from . import gallery, learners
 from .chart import decision_chart
 from .equations import mark
 from .execute import execute_notebook, execute_page
@@ -24,27 +25,38 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 TUTORIALS = (
     "first-game",
-    "live-player",
-    "your-own-learner",
     "comparing",
+    "certificate",
+    "live-player",
     "cvxpy-models",
     "noisy-constraints",
-    "certificate",
+    "your-own-learner",
 )
 GUIDES = (
-    "choosing",
-    "constants",
-    "changing",
-    "memory",
-    "checkpoints",
-    "fleets",
-    "production",
-    "advice",
-    "troubleshooting",
+    "guides/installing.md",
+    "guides/choosing.md",
+    "guides/constants.md",
+    "guides/memory.md",
+    "guides/changing.md",
+    "guides/advice.md",
+    "guides/fleets.md",
+    "guides/production.md",
+    "modelling.md",
+    "feedback.md",
+    "guides/tables.md",
+    "guides/checkpoints.md",
+    "sweeps.md",
+    "guides/fast.md",
+    "guides/troubleshooting.md",
 )
-GUIDE_PAGES = ("feedback.md", "performance.md", "modelling.md", "architecture.md")
-PLACED = ("start.md", "theory.md", "arena.md", "glossary.md", "learners.md")
+"""Pages that answer "how do I", in their order."""
+THEORY = ("theory.md", "field.md")
+PROJECT = ("performance.md", "speed-notes.md", "architecture.md", "deprecation.md", "glossary.md")
+PLACED = ("start.md", "arena.md", "gallery.md", "learners.md", *THEORY, *PROJECT)
 """Pages with a place of their own. All other pages of the repository are guides."""
+ROOT_PAGES = ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
+NOT_RUN = (*THEORY, *PROJECT, "arena.md", "gallery.md", "learners.md")
+"""Pages without code that is to be run."""
 MODULES = {
     "problems": (
         "taut.Problem",
@@ -123,18 +135,16 @@ MODULES = {
     ),
     "bounds": ("taut.bounds",),
     "testing": ("taut.testing",),
+    "adapters": ("taut.adapters.half_space", "taut.adapters.ConstrainedRegressor"),
 }
 
 
 def guide_pages() -> list[str]:
     """Return the guides in their order: those that are listed above, then what else is in the
     folder of documentation."""
-    listed = [f"guides/{name}.md" for name in GUIDES]
     others = [f"guides/{path.name}" for path in sorted((DOCS / "guides").glob("*.md"))]
     top = [path.name for path in sorted(DOCS.glob("*.md")) if path.name not in PLACED]
-    ordered = [*listed, *others, *GUIDE_PAGES[:-1], *top]
-    ordered.remove(GUIDE_PAGES[-1])
-    return [*dict.fromkeys(ordered), GUIDE_PAGES[-1]]
+    return list(dict.fromkeys([*GUIDES, *others, *top]))
 
 
 def reference_pages() -> dict[str, tuple[str, ...]]:
@@ -151,31 +161,44 @@ def reference_pages() -> dict[str, tuple[str, ...]]:
     return MODULES | ({"further names": further} if further else {})
 
 
-def assemble(target: Path, small: bool) -> list[Any]:
-    """Write all pages into a folder and return the navigation. A small site has every kind of page,
-    but few of each."""
+def assemble(
+    target: Path, small: bool, only: Sequence[str] = (), execute: bool = True
+) -> list[Any]:
+    """Write all pages into a folder and return the navigation.
+
+    Arguments:
+        target: the folder, which is emptied first.
+        small: every kind of page, but few of each.
+        only: names of pages whose code is run and whose figures are drawn; without any, all are.
+        execute: whether code is run at all.
+    """
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
+
+    def runs(name: str) -> bool:
+        if not execute or (small and name != "start.md"):
+            return False
+        return not only or any(word in name for word in only)
+
     for picture in DOCS.glob("*.[ps][nv]g"):
         shutil.copy(picture, target / picture.name)
-    report = _report(target, small)
+    report = _report(target, small or not execute)
     _write(target / "index.md", _landing())
-    _copied(target, "start.md", execute=True)
-    _copied(target, "theory.md")
-    _copied(target, "arena.md")
-    _copied(target, "glossary.md")
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"):
-        _write(target / name.lower(), _rewritten((ROOT / name).read_text()))
+    for name in ("start.md", "arena.md", *THEORY, *PROJECT):
+        _copied(target, name, execute=name not in NOT_RUN and runs(name))
+    _gallery(target)
+    for name in ROOT_PAGES:
+        _write(target / f"{name.lower()}.md", _rewritten((ROOT / f"{name}.md").read_text()))
     (target / "tutorials").mkdir()
     for name in TUTORIALS:
         source = DOCS / "tutorials" / f"{name}.ipynb"
         page = target / "tutorials" / f"{name}.md"
         shutil.copy(source, page.with_suffix(".ipynb"))
-        _write(page, execute_notebook(source, page, run=not small))
+        _write(page, _rewritten(execute_notebook(source, page, run=runs(f"tutorials/{name}"))))
     (target / "guides").mkdir()
     (target / "guides" / "chart.svg").write_text(decision_chart())
     for name in guide_pages():
-        _copied(target, name, execute=not small)
+        _copied(target, name, execute=runs(name))
     cards = list(LEARNERS.values())
     cards = (
         [card for card in cards if card.name in ("clipped-ogd", "half-space")] if small else cards
@@ -183,9 +206,10 @@ def assemble(target: Path, small: bool) -> list[Any]:
     (target / "learners").mkdir()
     _write(target / "learners" / "index.md", learners.overview(cards))
     for card in cards:
+        draw = runs(f"learners/{card.name}")
         _write(
             target / "learners" / f"{card.name}.md",
-            learners.page(card, target / "learners", draw=not small),
+            learners.page(card, target / "learners", draw=draw),
         )
     (target / "reference").mkdir()
     modules = {name: MODULES[name] for name in ("playing",)} if small else reference_pages()
@@ -199,15 +223,29 @@ def assemble(target: Path, small: bool) -> list[Any]:
     return [
         {"Home": "index.md"},
         {"Start": "start.md"},
-        {"Tutorials": [f"tutorials/{name}.md" for name in TUTORIALS]},
-        {"Guides": guide_pages()},
-        {"Learners": ["learners/index.md", *(f"learners/{card.name}.md" for card in cards)]},
+        {"Gallery": ["gallery/index.md", *(f"gallery/{name}.md" for name in gallery.names())]},
+        {"Learn": [f"tutorials/{name}.md" for name in TUTORIALS]},
+        {"How-to": guide_pages()},
         {"Arena": "arena.md"},
-        {"Theory": "theory.md"},
-        {"Reference": [f"reference/{title.replace(' ', '-')}.md" for title in modules]},
+        {"Learners": ["learners/index.md", *(f"learners/{card.name}.md" for card in cards)]},
+        {"Theory": list(THEORY)},
         {"Reproduction": "reproduction.md"},
-        {"Glossary": ["glossary.md", "contributing.md", "changelog.md", "security.md"]},
+        {"API": [f"reference/{title.replace(' ', '-')}.md" for title in modules]},
+        {"Project": [*PROJECT, *(f"{name.lower()}.md" for name in ROOT_PAGES)]},
     ]
+
+
+def _gallery(target: Path) -> None:
+    """Write the gallery: its overview and a page for each example."""
+    folder = target / "gallery"
+    folder.mkdir()
+    for picture in (DOCS / "gallery").glob("*.[pg][ni][gf]"):
+        shutil.copy(picture, folder / picture.name)
+    text = _rewritten((DOCS / "gallery.md").read_text())
+    text = re.sub(r"<!-- The site.*?-->", gallery.cards(), text)
+    _write(folder / "index.md", text.replace("](glossary.md)", "](../glossary.md)"))
+    for entry, name in zip(gallery.ENTRIES, gallery.names(), strict=True):
+        _write(folder / f"{name}.md", gallery.page(entry))
 
 
 def _copied(target: Path, name: str, execute: bool = False) -> None:
@@ -225,14 +263,16 @@ def _write(path: Path, text: str) -> None:
 def _rewritten(text: str) -> str:
     """Return a page of the repository with its links changed to those of the site."""
     text = re.sub(
-        r"\]\((?:\.\./)?(CONTRIBUTING|CHANGELOG|SECURITY)\.md",
-        lambda m: f"]({m[1].lower()}.md",
+        r"\]\(((?:\.\./)*)(CONTRIBUTING|CHANGELOG|SECURITY|CODE_OF_CONDUCT)\.md",
+        lambda m: f"]({m[1].removeprefix('../')}{m[2].lower()}.md",
         text,
     )
     text = re.sub(r"\]\((?:\.\./)?README\.md(?:#[\w-]*)?\)", "](index.md)", text)
     text = re.sub(r"\]\(docs/", "](", text)
+    text = re.sub(r'(src(?:set)?=")docs/', r"\1", text)
     text = re.sub(r"\]\(learners\.md\)", "](learners/index.md)", text)
-    text = re.sub(r"\]\(((?:\.\./)?tutorials/[\w-]+)\.ipynb\)", r"](\1.md)", text)
+    text = re.sub(r"\]\(gallery\.md\)", "](gallery/index.md)", text)
+    text = re.sub(r"\]\(((?:\.\./)?(?:tutorials/)?[\w-]+)\.ipynb\)", r"](\1.md)", text)
     return re.sub(
         r"\[([^\]]+)\]\((?:\.\./)*(?:examples|src|tests|benchmarks|LICENSE|CITATION)[^)]*\)",
         r"`\1`",
@@ -240,30 +280,41 @@ def _rewritten(text: str) -> str:
     )
 
 
+DOORS = """<div class="doors">
+<a class="card" href="tutorials/comparing/"><strong>Researcher</strong><span>Compare methods on your data, read
+certificates, reproduce the paper, see where the field stands.</span></a>
+<a class="card" href="tutorials/live-player/"><strong>Engineer</strong><span>Put a player into a dispatcher, a pacer or an
+allocator: restarts, late data, alarms, fleets.</span></a>
+<a class="card" href="tutorials/your-own-learner/"><strong>Author of a method</strong><span>Write one file, check it, enter the
+arena.</span></a>
+</div>
+"""
+
+
 def _landing() -> str:
-    """Return the landing page: what taut is, with its picture, the first example, and the table of
-    speeds."""
+    """Return the landing page: what taut does, the line, six lines of code with what they print,
+    three doors, and the table of speeds."""
     readme = _rewritten((ROOT / "README.md").read_text())
     first = readme.split("\n## ")[0].partition("\n\n")[2].split("```")[0].strip()
-    example = re.search(r"```python\n.*?```", readme, re.S)
-    speed = _speed_table()
-    assert example is not None
+    first = re.sub(r"(!\[[^\]]*\]\((?!chart)[\w./-]+\.png\))", r"\1{ .wide }", first)
+    blocks = re.findall(r"```(?:python|text)\n.*?```", readme, re.S)
     return (
         "\n\n".join(
             [
                 "# taut",
                 with_formulas(first),
-                "[Start here](start.md){ .md-button .md-button--primary } [Choose a "
-                "learner](guides/choosing.md){ .md-button }",
-                "## A first example",
-                example.group(0),
-                "[The next ten minutes](start.md) explain what it prints.",
+                "[Install, and your first certificate](start.md){ .md-button .md-button--primary } "
+                "[Gallery](gallery/index.md){ .md-button }",
+                "## Six lines",
+                *blocks[:2],
+                "## Three doors",
+                DOORS,
                 "## Speed",
                 "Nanoseconds per round of one simulation, and the ratio to hand-written C "
                 "(medians of one run).",
-                speed,
-                "[Performance](performance.md) has all figures of one run and says how they are "
-                "measured.",
+                _speed_table(),
+                "[Figures of speed](performance.md) has all figures of one run and says how they "
+                "are measured.",
             ]
         )
         + "\n"
@@ -307,8 +358,7 @@ FIGURES = {
         "All learners on the three experiments of the paper: mean loss against violation",
     ),
 }
-"""Pictures of the repository, the figures of the reproduction that show the same, and their
-captions."""
+"""Names of pictures, the figures of the reproduction that they stand for, and their captions."""
 
 
 VERDICTS = ("holds", "not asymptotic yet", "holds in part", "fails")
@@ -332,10 +382,10 @@ def _report(target: Path, small: bool) -> Path | None:
 
 
 def _picture(report: Path | None, up: str, name: str, text: str) -> str:
-    """Return a figure of the reproduction, for wide and for narrow screens; without results, the
-    picture of the repository."""
+    """Return a figure of the reproduction, for wide and for narrow screens; without results, what
+    it would show."""
     if report is None:
-        return f"![{text}]({name}){{ .wide }}"
+        return f"*{text}.*"
     figure = f"{up}figures/{FIGURES[name][0]}"
     return adaptive(f"{figure}.png", f"{figure}-narrow.png", text)
 

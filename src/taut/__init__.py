@@ -3,177 +3,30 @@
 Define a problem once (loss, constraints, domain). Run any learner on it, in a compiled simulation
 or live, one round at a time. A certificate compares regret and all kinds of violation with the
 bounds that theory gives.
+
+The names are declared in `taut.public`. They are loaded, with JAX, when one of them is first used,
+so that `taut --help` takes no time. Type checkers read `__init__.pyi`.
 """
 
+import importlib as _importlib
+import importlib.util as _util
 import logging as _logging
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-
-from . import bounds, engine, metrics
-from .engine import VERSION as __version__
-from .fleet.fleet import Fleet
-from .fleet.on_dask import DaskFleet
-from .judge.certificate import Certificate
-from .judge.certify import certify
-from .judge.compare import Comparison, compare
-from .judge.hindsight import Hindsight, hindsight
-from .judge.rates import rates
-from .judge.recommend import recommend
-from .learners import (
-    LEARNERS,
-    Advised,
-    Averaged,
-    Card,
-    ClippedOGD,
-    DelayTolerant,
-    Doubling,
-    DriftPlusPenalty,
-    Growth,
-    Guarantee,
-    HalfSpace,
-    Learner,
-    OnePoint,
-    ProjectedOGD,
-    SaddlePoint,
-    Setting,
-    TwoPoint,
-    learner,
-    learner_dataclass,
-    register_learner,
-)
-from .play.simulate import simulate
-from .play.step import announce, init, step
-from .play.threads import simulate_all
-from .player.guards import Limits
-from .player.hooks import Event
-from .player.player import Player
-from .problem.constants import Constants
-from .problem.domains import (
-    AffineBox,
-    Ball,
-    Blocks,
-    Box,
-    Domain,
-    L1Ball,
-    Product,
-    Simplex,
-    Spectral,
-)
-from .problem.feasibility import NoFeasibleDecision
-from .problem.feedback import Bandit, Batched, Delayed, FullInformation, Noisy
-from .problem.memory import steady
-from .problem.problem import Problem
-from .problem.rescaling import rescaled
-from .problem.streams import adversary
-from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened
-from .runs.run import Run
-from .sweeps import Cell, Sweep, sweep
-
-__all__ = [
-    "LEARNERS",
-    "Advised",
-    "AffineBox",
-    "Averaged",
-    "Ball",
-    "Bandit",
-    "Batched",
-    "Blocks",
-    "Box",
-    "Card",
-    "Cell",
-    "Certificate",
-    "ClippedOGD",
-    "Comparison",
-    "Constants",
-    "DaskFleet",
-    "DelayTolerant",
-    "Delayed",
-    "Domain",
-    "Doubling",
-    "DriftPlusPenalty",
-    "Event",
-    "Fleet",
-    "FullInformation",
-    "Growth",
-    "Guarantee",
-    "HalfSpace",
-    "Hindsight",
-    "L1Ball",
-    "Learner",
-    "Limits",
-    "NoFeasibleDecision",
-    "Noisy",
-    "OnePoint",
-    "Player",
-    "Problem",
-    "Product",
-    "ProjectedOGD",
-    "Run",
-    "SaddlePoint",
-    "Setting",
-    "Simplex",
-    "Spectral",
-    "Sweep",
-    "TwoPoint",
-    "__version__",
-    "adversary",
-    "announce",
-    "bounds",
-    "certify",
-    "compare",
-    "engine",
-    "from_cvxpy",
-    "hindsight",
-    "init",
-    "learner",
-    "learner_dataclass",
-    "log_sum_exp",
-    "max_of",
-    "metrics",
-    "previous",
-    "rates",
-    "recommend",
-    "recourse",
-    "register_learner",
-    "rescaled",
-    "simulate",
-    "simulate_all",
-    "smoothed",
-    "squared",
-    "steady",
-    "step",
-    "sweep",
-    "tightened",
-]
 
 _logging.getLogger("taut").addHandler(_logging.NullHandler())  # silent until configured
 
-if _TYPE_CHECKING:
-    from .modelling.model import from_cvxpy
-    from .modelling.recourse.recourse import recourse
-    from .modelling.translation.parameters import previous
-
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_importlib.import_module("taut.public").__all__)
 
 
 def __getattr__(name: str) -> object:
-    """Import `taut.from_cvxpy` and `taut.recourse`, which need CVXPY, and `taut.testing` when they
-    are first used."""
-    if name == "from_cvxpy":
-        from .modelling.model import from_cvxpy
-
-        return from_cvxpy
-    if name == "previous":
-        from .modelling.translation.parameters import previous
-
-        return previous
-    if name == "recourse":
-        from .modelling.recourse.recourse import recourse
-
-        return recourse
-    if name == "testing":
-        from importlib import import_module
-
-        return import_module(".testing", __name__)
-    raise AttributeError(f"module 'taut' has no attribute {name!r}")
+    """Load a module of taut, or the public names when one of them is first used."""
+    if name.startswith("__") and name not in ("__all__", "__version__"):
+        raise AttributeError(f"module 'taut' has no attribute {name!r}")
+    if _util.find_spec(f"taut.{name}") is not None:
+        return _importlib.import_module(f"taut.{name}")
+    public = _importlib.import_module("taut.public")
+    if name not in ("__all__", *public.__all__):
+        raise AttributeError(f"module 'taut' has no attribute {name!r}")
+    value = globals()[name] = getattr(public, name)
+    return value

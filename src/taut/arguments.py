@@ -8,7 +8,7 @@ import math
 import numbers
 import os
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ __all__ = [
     "as_array",
     "count",
     "did_you_mean",
+    "expected_one_of",
     "finite",
     "flag",
     "flags",
@@ -37,6 +38,8 @@ __all__ = [
 T = TypeVar("T")
 LONGEST = 100
 """Longer values are described by their class in messages."""
+SHORT_LIST = 4
+"""So many choices are listed before a suggestion; of more, the suggestion comes first."""
 
 
 def not_nan(name: str, value: Any, expected: str = "a real number") -> float:
@@ -129,11 +132,17 @@ def count(name: str, value: Any, least: int = 1, most: int | None = None) -> int
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return `value`, which must be one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        hint = did_you_mean(value, choices)
-        raise ValueError(
-            f"{name}: got {shown(value)}; expected one of {', '.join(map(repr, choices))}{hint}"
-        )
+        raise ValueError(f"{name}: got {shown(value)}{expected_one_of(value, choices, repr)}")
     return value
+
+
+def expected_one_of(value: Any, choices: Iterable[str], show: Callable[[str], str] = str) -> str:
+    """Return the end of a message: what was expected. A suggestion comes before a long list."""
+    names = list(choices)
+    hint, listed = did_you_mean(value, names), ", ".join(map(show, names))
+    if hint and len(names) > SHORT_LIST:
+        return f"{hint} Expected one of {listed}"
+    return f"; expected one of {listed}{hint}"
 
 
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:

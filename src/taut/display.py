@@ -19,6 +19,7 @@ __all__ = [
     "Grid",
     "Summary",
     "brief",
+    "counted",
     "latex",
     "markdown",
     "markdown_code",
@@ -31,6 +32,10 @@ __all__ = [
 
 WIDEST = 60
 """Longer cells of a table are cut in text, so that a row fits a terminal."""
+NARROWEST = 12
+"""The last column of a table is cut to no less than this."""
+USUAL = 80
+"""Columns of a terminal whose width is not known, as in a file."""
 LINE = 100
 """Facts and remarks that are longer, or longer than the terminal is wide, continue on the next
 line."""
@@ -69,6 +74,15 @@ def markdown_code(text: str) -> str:
 def spreadsheet(text: str) -> str:
     """Return a text of the user for a CSV file, so that a spreadsheet takes it for no formula."""
     return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def counted(count: int, noun: str, several: str | None = None) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "seed"), counted(5000, "round")
+    ('1 seed', '5,000 rounds')
+    """
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
 def number(value: Any) -> str:
@@ -124,18 +138,40 @@ class Grid:
     rows: tuple[tuple[str, ...], ...]
     left: tuple[str, ...] = ()
 
-    def text(self) -> str:
-        """Return the table with aligned columns."""
-        cells = [self.columns, *([_cut(cell) for cell in row] for row in self.rows)]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(self.columns))]
+    def text(self, width: int | None = None) -> str:
+        """Return the table with aligned columns. Columns for which there is no room are in a second
+        table below, which repeats the first column.
+
+        Arguments:
+            width: the number of characters of a line; by default that of the terminal.
+        """
+        width = terminal_width(LINE) if width is None else width
+        wide = [
+            min(max(map(len, column)), WIDEST)
+            for column in zip(self.columns, *self.rows, strict=True)
+        ]
+        groups, room = [[0]], width - wide[0]
+        for i in range(1, len(wide)):
+            if room < wide[i] + 2 and len(groups[-1]) > 1:
+                groups.append([0])
+                room = width - wide[0]
+            groups[-1].append(i)
+            room -= wide[i] + 2
+        return "\n".join(self._lines(group, wide, width) for group in groups)
+
+    def _lines(self, group: list[int], wide: list[int], width: int) -> str:
+        """Return a table of these columns. If it is too wide, its last column is cut."""
+        widths = [wide[i] for i in group]
+        widths[-1] -= max(0, min(sum(widths) + 2 * len(widths) - 2 - width, widths[-1] - NARROWEST))
         lines = []
-        for row in cells:
+        for row in (self.columns, *self.rows):
+            cells = [_cut(row[i], size) for i, size in zip(group, widths, strict=True)]
             parts = (
-                cell.ljust(width) if name in self.left else cell.rjust(width)
-                for name, cell, width in zip(self.columns, row, widths, strict=True)
+                cell.ljust(size) if self.columns[i] in self.left else cell.rjust(size)
+                for i, cell, size in zip(group, cells, widths, strict=True)
             )
             lines.append("  ".join(parts).rstrip())
-        lines.insert(1, "  ".join("-" * width for width in widths))
+        lines.insert(1, "  ".join("-" * size for size in widths))
         return "\n".join(lines)
 
     def html(self) -> str:
@@ -172,7 +208,9 @@ class Summary:
         lines = [self.title]
         for label, value in self.facts:
             lines += _wrapped(value, f"  {label.ljust(width)}  ", " " * (width + 4))
-        lines += [f"  {line}".rstrip() for grid in self.grids for line in grid.text().splitlines()]
+        room = terminal_width(LINE) - 2
+        for grid in self.grids:
+            lines += [f"  {line}".rstrip() for line in grid.text(room).splitlines()]
         for note in self.notes:
             lines += _wrapped(note, "  ", "  ")
         return "\n".join(lines)
@@ -227,9 +265,9 @@ def _wrapped(text: str, first: str, others: str) -> list[str]:
 
 
 def terminal_width(most: int) -> int:
-    """Return the number of columns of the terminal, or `most` if it is wider or there is none."""
-    return min(most, shutil.get_terminal_size((most, 24)).columns)
+    """Return the number of columns of the terminal, at most `most`; 80 if there is none."""
+    return min(most, shutil.get_terminal_size((USUAL, 24)).columns)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= WIDEST else text[: WIDEST - 3].rstrip() + "..."
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 3].rstrip() + "..."

@@ -13,11 +13,11 @@ import taut
 from taut.arena import STREAMS, play, results, submission
 from taut.arena.entrants import ENTRANTS
 from taut.arena.entries import card_of, entries, known_card
-from taut.arena.families import family_of
 from taut.arena.oracles import count_calls
 from taut.arena.outside import OUTSIDE
 from taut.arena.streams import ad_pacing, dispatch, literature, microgrid
 from taut.judge.guarantees import setting_of
+from taut.plots.families import family_of
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,22 @@ def called(*words):
     return result.output
 
 
-def test_help_names_every_command():
-    text = called("--help")
-    for command in ("learners", "recommend", "bound", "reproduce", "figures", "bench"):
-        assert command in text
+def test_help_lists_every_command_in_the_order_of_need_and_does_not_load_jax():
+    program = (
+        "import sys\n"
+        "from taut.cli.main import main\n"
+        "try:\n    main()\n"
+        "finally:\n"
+        "    print(sorted({'jax', 'numpy', 'rich', 'taut.public'} & set(sys.modules)))\n"
+    )
+    for words in (["--help"], ["run", "--help"], ["arena", "run", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "[]", words
+        assert max(map(len, done.stdout.splitlines())) <= 80
+    listed = called("--help").partition("Commands:")[2].splitlines()
+    assert tuple(line.split()[0] for line in listed if line) == cli.ORDER
 
 
 def test_learners_as_json_is_the_registry():
@@ -68,7 +80,11 @@ def test_bound_equals_the_library():
 def test_recommend_answers():
     advice = json.loads(called("recommend", *CONSTANTS, "-T", "1000", "--json"))
     assert advice["name"] in taut.LEARNERS
-    assert "clipped" in called("recommend", *CONSTANTS)
+    folded = called("recommend", *CONSTANTS).splitlines()
+    assert len(folded) == 15
+    assert folded[-1].endswith("learners; --all shows them.")
+    every = called("recommend", *CONSTANTS, "--all")
+    assert all(name in every for name in taut.LEARNERS)
     refused = runner.invoke(cli.app, ["recommend", *CONSTANTS, "-m", "-3"])
     assert str(refused.exception) == "constraints: got -3; expected a whole number of at least 1"
 

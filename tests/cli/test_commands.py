@@ -248,7 +248,10 @@ def test_problems_that_are_not_there(folder, where, message):
 
 
 def test_names_fit_eighty_columns_and_brackets_survive(folder):
-    for words in (("learners",), ("recommend", "-R", "1", "-f", "1", "-g", "1.5", "-T", "1000")):
+    for words in (
+        ("learners",),
+        ("recommend", "-R", "1", "-f", "1", "-g", "1.5", "-T", "1000", "--all"),
+    ):
         text = called(*words)
         assert "…" not in text
         for name in taut.LEARNERS:

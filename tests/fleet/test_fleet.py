@@ -13,9 +13,10 @@ import pytest
 import taut
 from small_games import GAME
 from subprocesses import run_in_single_precision, run_optimised
-from taut.fleet.fleet import member_key
+from taut.fleet.blocks import _step_of_row
 from taut.fleet.ids import hash_of
-from taut.fleet.steps import _step_of_row, revealed_member
+from taut.fleet.new_members import member_key
+from taut.fleet.steps import revealed_member
 from taut.play.compile import count_compiled
 from taut.play.passes.kernel import check_for_kernel
 
@@ -416,7 +417,7 @@ def test_a_block_fits_into_one_kernel(method, problem, count):
     fleet = taut.Fleet(method, problem, ["a"], parameters_of("a"), count=count)
     row = [array[0] for array in fleet._state]
     data = row_of(data_of("a", RNG), 0) | dict.fromkeys(NAMES, 0.5)
-    step = partial(_step_of_row, revealed_member, fleet._layout, fleet._blocks._fixed)
+    step = partial(_step_of_row, revealed_member, fleet._layout, fleet._new.blocks._fixed)
     check_for_kernel(jax.make_jaxpr(step)(row, data))
 
 

@@ -105,6 +105,27 @@ def test_refuses_other_fleets(tmp_path):
         fleet.save(tmp_path / "fleet.npz")
 
 
+def test_refuses_another_loss_or_another_capacity(tmp_path):
+    fleet = made(["a", "b"])
+    observe(fleet)
+    fleet.save(tmp_path)
+
+    def cheaper(x, z):
+        return 0.9 * PRICES.loss(x, z)
+
+    def derated(x, z):
+        return PRICES.constraints.values(x, z) + 0.25
+
+    lossless = taut.Problem(cheaper, PRICES.constraints, PRICES.domain)
+    smaller = taut.Problem(PRICES.loss, derated, PRICES.domain)
+    for other, what in ((lossless, "loss: got a function"), (smaller, "constraints: got a func")):
+        with pytest.raises(ValueError, match=what):
+            taut.Fleet.load(tmp_path, other)
+        with pytest.raises(ValueError, match=what):
+            taut.Fleet.from_bytes(fleet.to_bytes(), other)
+    assert same(fleet, taut.Fleet.load(tmp_path, PRICES))
+
+
 def test_notices_damage(tmp_path):
     """A changed byte in any file is an error that names a file, never another fleet."""
     fleet = made(["a", "b"])

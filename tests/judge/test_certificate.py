@@ -496,7 +496,7 @@ def test_a_bound_on_the_expectation_is_compared_with_the_mean_and_its_interval(p
 
 def test_a_certificate_prints_short_in_a_console_and_as_html_in_a_notebook():
     certificate = certified(toy(), best=Best(np.zeros(2)))
-    assert repr(certificate) == "<Certificate: holds; ClippedOGD, 2 seed(s), 200 rounds>"
+    assert repr(certificate) == "<Certificate: holds; ClippedOGD, 2 seeds, 200 rounds>"
     page = certificate._repr_html_()
     assert page.count("<tr>") == 1 + len(certificate.rows) + 1 + len(certificate.assumptions)
     assert "Holds: regret" in page

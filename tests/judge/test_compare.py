@@ -152,7 +152,7 @@ def test_outputs(found, tmp_path):
     assert "clipped-ogd" in text
     assert "can win in loss and regret" in " ".join(text.split())
     assert "<table>" in found._repr_html_()
-    assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seed(s) x 100 rounds>"
+    assert repr(found) == "<Comparison of clipped-ogd, ogd-clipped: 4 seeds x 100 rounds>"
     assert found.certificate("clipped-ogd", check=False).rows[0].mean == pytest.approx(
         found.interval("clipped-ogd", "regret").mean
     )
@@ -254,7 +254,7 @@ def test_a_comparison_draws_regret_with_bounds_on_given_axes(found):
     lines = {line.get_label(): line.get_ydata() for line in panels[0].lines}
     for name in NAMES:
         assert lines[name][-1] == pytest.approx(found.interval(name, "regret").mean)
-    assert panels[0].get_title(loc="left") == "(a) regret"
+    assert panels[0].get_title(loc="left") == "(a) regret: lower is better"
     bound = taut.certify(found.runs["clipped-ogd"], check=False, best=found.best).rows[0].bound
     drawn = [
         set(line.get_ydata())
@@ -262,7 +262,7 @@ def test_a_comparison_draws_regret_with_bounds_on_given_axes(found):
         if line.get_label() == "bound at the last round"
     ]
     written = [text.get_text() for text in panels[0].texts]
-    assert {bound} in drawn or f"bound {bound:.3g}, off the top" in written
+    assert {bound} in drawn or any(f"bound {bound:.3g} of clipped-ogd" in text for text in written)
     _, axes = plt.subplots(1, 3)
     assert found.plot(ax=axes, certificates=True)[1] is axes[1]
     plt.close("all")
@@ -284,19 +284,19 @@ def test_bounds_are_off_the_top_only_if_they_are_above_the_axis():
             totals=totals,
             loss=series,
             excess=series,
+            index=None,
         )
 
-    from taut.plots.of_run import draw_runs
+    from taut.plots.curves import Curves, looks
 
     # The bound of the first learner is far above its own curve, not above that of the last one.
     runs = {f"learner {i}": run(end) for i, end in enumerate((1.0, 40.0, 1300.0))}
     limits = {"learner 0": {"violation": 118.0}, "learner 1": {"violation": 3700.0}}
     limits["learner 2"] = {"violation": 1e6}
-    _, panels = plt.subplots(1, 3)
-    draw_runs(panels, runs, limits, None)
-    axes = panels[1]
+    _, axes = plt.subplots()
+    Curves(runs, bounds=limits).draw(axes, "violation", looks(runs))
     drawn = {line.get_ydata()[0] for line in axes.lines if line.get_label() == BOUNDED}
-    written = {float(text.get_text().split()[1].strip(",")) for text in axes.texts}
+    written = {float(text.get_text().split()[2]) for text in axes.texts}
     assert 118.0 in drawn
     assert drawn | written == {118.0, 3700.0, 1e6}
     low, high = axes.get_ylim()
@@ -329,7 +329,7 @@ def test_a_word_means_one_number_in_tables_figures_and_certificates():
     assert rows["excess"] == pytest.approx(excess.mean())
     printed = next(line for line in str(run).splitlines() if line.strip().startswith("excess"))
     assert float(printed.split()[1]) == pytest.approx(excess.mean(), rel=1e-3)
-    assert panels[2].get_title(loc="left") == "(c) largest excess"
+    assert panels[2].get_title(loc="left").startswith("(c) largest excess:")
     curve = next(line for line in panels[2].lines if line.get_label() == "clipped-ogd")
     assert curve.get_ydata()[-1] == pytest.approx(taut.metrics.largest_excess(run).mean())
     assert not [line for line in panels[2].lines if line.get_label() == BOUNDED]

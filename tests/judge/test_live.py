@@ -147,7 +147,7 @@ def test_a_decision_that_was_not_the_learners_voids_its_guarantees():
         player.observe(z, played=np.zeros(2))
     certificate = player.certificate()
     assert certificate.outcome == "no guarantee stands"
-    assert "20 round(s) another decision was played" in certificate.rows[1].reasons[0]
+    assert "20 rounds another decision was played" in certificate.rows[1].reasons[0]
 
 
 def test_files_of_earlier_versions_know_nothing_of_the_rounds_before(tmp_path, calm):

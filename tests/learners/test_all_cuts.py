@@ -6,6 +6,8 @@ import pytest
 
 import taut
 from taut.play import simulation
+from taut.player import growth
+from taut.player.copies import unpickled
 
 ROUNDS, SEEDS = 40, 2
 
@@ -76,11 +78,46 @@ def test_the_bound_is_the_path_of_the_decisions(played):
     assert rows["violation"].holds
 
 
-def test_only_a_simulation_makes_room(played, tmp_path):
+def test_a_player_makes_room_and_plays_what_a_simulation_plays(played, tmp_path, monkeypatch):
+    game, run = played
+    monkeypatch.setattr(growth, "ROOM", 5)
+    player = taut.Player(run.learner, game, count=1)
+    data, path = tangents(), tmp_path / "player.npz"
+    for t in range(ROUNDS):
+        np.testing.assert_allclose(player.decision, run.decisions[0, t], rtol=0, atol=1e-12)
+        room = player._room
+        player.observe({name: array[0, min(t, array.shape[1] - 1)] for name, array in data.items()})
+        if player._room > room:  # also what `undo` brings back has grown
+            player.undo()
+            np.testing.assert_allclose(player.decision, run.decisions[0, t], rtol=0, atol=1e-12)
+            player.observe({name: array[0, t] for name, array in data.items()})
+        if t == 25:
+            player.save(path)
+            player = taut.Player.load(path, game)
+            assert player.learner.memory is None
+    assert player._room > 5
+    assert player.cuts_hold
+    np.testing.assert_allclose(player.decision, run.final[0], rtol=0, atol=1e-12)
+
+
+def test_a_file_that_asks_for_more_room_than_it_fills_is_refused(played, tmp_path):
+    game, run = played
+    player = taut.Player(run.learner, game, count=1)
+    saved, arrays = player._contents()
+    for room in (10**9, 0, "64"):
+        with pytest.raises(ValueError, match=r"numbers, but it contains|room is"):
+            unpickled(run.learner, game, {**saved, "room": room}, arrays)
+
+
+def test_nothing_else_makes_room(played, tmp_path):
     game, _ = played
     learner = taut.HalfSpace(0.2, 2.0, memory=None)
     with pytest.raises(ValueError, match="memory: got None"):
-        taut.Player(learner, game, count=1)
+        taut.Player(learner, game, count=1, feedback=taut.Noisy(0.1), unproven=True)
+    with pytest.raises(ValueError, match="memory: got None"):
+        taut.Player(taut.Advised(learner), game, count=1)
+    with pytest.raises(ValueError, match="memory: got None"):
+        taut.Fleet(learner, game, ["a"], count=1)
     with pytest.raises(ValueError, match="memory: got None"):
         learner.init(jnp.zeros(2), 1)
     with pytest.raises(ValueError, match="checkpoint: got a folder and a learner that keeps all"):

@@ -13,7 +13,6 @@ import taut
 from small_games import GAME, targets
 from subprocesses import ROOT, run_optimised
 from taut.play.passes import PASSES, RoundFacts, suitable
-from taut.play.passes.kernel import KERNEL
 from taut.play.passes.reductions import REDUCTIONS
 
 CACHE = os.environ.get("TAUT_TEST_CACHE") or ROOT / ".xla_cache"
@@ -86,11 +85,3 @@ def test_inner_products_become_sums_where_all_numbers_have_one_type(
     played = REDUCTIONS.of_round(body)(left, right)
     assert played.dtype == body(left, right).dtype
     np.testing.assert_allclose(played, body(left, right))
-
-
-@pytest.mark.parametrize(
-    ("size", "side_by_side", "suits"), [(400, False, True), (900, False, False), (900, True, True)]
-)
-def test_long_rounds_with_loops_inside_are_compiled_in_pieces(size, side_by_side, suits):
-    facts = FACTS._replace(size=size, side_by_side=side_by_side)
-    assert (KERNEL in suitable(facts)) == suits

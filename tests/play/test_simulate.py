@@ -444,11 +444,12 @@ def test_constraints_that_change_with_the_round():
     np.testing.assert_allclose(run.excess[0], run.decisions[0, :, 0] - z[:, 1], atol=1e-14)
 
 
-def test_progress_bar(capsys):
+def test_progress_bar(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
     run = taut.simulate(CLIPPED, GAME, targets(), chunk=20, progress=True)
-    assert "60/60" in capsys.readouterr().out
+    assert "60/60" in capsys.readouterr().err
     assert_same(run, taut.simulate(CLIPPED, GAME, targets(), chunk=20))
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", "")
 
 
 def test_transformed_game_of_matrices():

@@ -38,7 +38,9 @@ def test_a_run_in_three_panels(run):
             axes.lines[0].get_ydata(), np.cumsum(values, axis=1).mean(axis=0)
         )
         assert axes.get_xlabel() == "round"
-        assert len(axes.collections) == 1  # the band over the seeds
+        (band,) = axes.collections
+        assert band.get_label() == "range of 3 seeds"
+        assert "range of 3 seeds" in [text.get_text() for text in axes.get_legend().get_texts()]
 
 
 def test_one_quantity_on_given_axes_with_a_bound(run):
@@ -46,7 +48,7 @@ def test_one_quantity_on_given_axes_with_a_bound(run):
     assert run.plot("violation", ax=ax, bound=7.5, color="black", label="mine") is ax
     assert len(plt.get_fignums()) == 1
     assert ax.lines[0].get_label() == "mine"
-    assert set(ax.lines[1].get_ydata()) == {7.5}
+    assert set(ax.lines[2].get_ydata()) == {7.5}  # after the line at zero
 
 
 def test_decisions_have_one_line_per_entry_with_its_name(run):
@@ -82,7 +84,11 @@ def test_a_certificate_draws_shares_of_its_bounds():
     ax = certificate.plot()
     drawn = [line.get_xdata()[1] for line in ax.lines[:-1]]
     shares = [row.ratio for row in reversed(certificate.rows) if row.ratio is not None]
-    np.testing.assert_allclose(drawn, np.maximum(shares, 1e-6))
+    np.testing.assert_allclose(drawn, np.where(np.array(shares) < 1e-6, 0, shares))
+    assert "0" in [tick.get_text() for tick in ax.get_xticklabels()]  # zero is marked
+    few = certificate.plot(["regret", "violation"], log=False)
+    assert [tick.get_text() for tick in few.get_yticklabels()] == ["violation", "regret"]
+    assert few.get_xscale() == "linear"
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [
         row.quantity for row in reversed(certificate.rows)
     ]
@@ -143,3 +149,90 @@ def test_bands_of_seeds_are_at_the_times_of_the_index():
     left, right = ax.collections[0].get_datalim(ax.transData).intervalx
     assert left == matplotlib.dates.date2num(times[0])
     assert right == matplotlib.dates.date2num(times[-1])
+
+
+PAPER = (
+    (lambda run, _: run.plot(), 3),
+    (lambda run, _: run.plot("violation", bound=50.0), 1),
+    (lambda run, _: run.plot(quantities=["regret", "violation"], log=True), 2),
+    (lambda run, _: run.plot("decision"), 1),
+    (lambda _, found: found.plot(), 3),
+    (lambda _, found: found.plot(["regret", "violation"], log=True), 2),
+    (lambda _, found: found.certificate("half-space", check=False).plot(), 1),
+    (lambda *_: taut.rates((GAME, targets(seeds=2)), [15, 30, 60], seeds=2).plot(), 1),
+)
+"""The figures that a paper about a method needs, with the number of their panels."""
+
+
+@pytest.fixture(scope="module")
+def compared():
+    names = ["half-space", "clipped-ogd", "ogd-clipped", "surrogate"]
+    return taut.compare(names, GAME, targets(seeds=3), seeds=3, timing=False)
+
+
+@pytest.mark.parametrize("number", range(len(PAPER)))
+def test_the_figures_of_a_paper(run, compared, number, tmp_path):
+    draw, count = PAPER[number]
+    panels = np.ravel(np.asarray(draw(run, compared), dtype=object))
+    assert len(panels) == count
+    figure = panels[0].figure
+    figure.savefig(tmp_path / "figure.png", dpi=60)
+    for axes in panels:
+        assert axes.get_xlabel()
+        drawn = [line for line in axes.lines if len(line.get_xdata()) > 2]
+        assert drawn or axes.texts, "an empty panel says why"
+        assert all(np.isfinite(line.get_ydata()).all() for line in drawn)
+        ends = [text.get_window_extent().x1 for text in axes.texts]
+        assert max(ends, default=0) <= figure.bbox.width, "a label is cut off"
+
+
+def test_a_family_has_its_colour_and_marker_and_the_default_is_orange(run, compared):
+    from taut.plots.families import family_of
+
+    lines = {line.get_label(): line for line in compared.plot()[1].lines}
+    for name in compared.runs:
+        family = family_of(name)
+        assert (lines[name].get_color(), lines[name].get_marker()) == (
+            family.colour.lower(),
+            family.marker,
+        )
+    assert lines["half-space"].get_color() == "#d55e00"
+    assert run.plot("loss").lines[0].get_color() == family_of("clipped-ogd").colour.lower()
+
+
+def test_violations_have_a_logarithmic_axis_with_a_marked_zero(run):
+    ax = run.plot("violation")
+    assert ax.get_yscale() == "symlog"
+    assert ax.get_yticklabels()[0].get_text() == "0"
+    assert run.plot("violation", log=False).get_yscale() == "linear"
+    assert run.plot("loss").get_yscale() == "linear"
+    still = dataclasses.replace(run, excess=np.full_like(run.excess, -1.0)).plot("violation")
+    assert [text.get_text() for text in still.texts] == ["never violated"]
+
+
+def test_with_logarithmic_axes_points_are_evenly_spaced_on_them():
+    from taut.plots.curves import _rounds
+
+    spaced = _rounds(10**6, by_logarithm=True)
+    assert (spaced[0], spaced[-1]) == (1, 10**6)
+    ratios = np.log(spaced[spaced > 1000][1:] / spaced[spaced > 1000][:-1])
+    assert len(spaced) <= 400
+    np.testing.assert_allclose(ratios, ratios.mean(), rtol=0.05)
+
+
+def test_a_panel_without_regret_says_why(compared):
+    nobody = dataclasses.replace(compared, best=None, notes=("the data are those of an adversary",))
+    (ax,) = nobody.plot("regret")
+    assert "those of an adversary" in ax.texts[0].get_text().replace("\n", " ")
+    with pytest.raises(ValueError, match="quantities: got 'speed'; expected one of 'loss'"):
+        compared.plot(["speed"])
+    with pytest.raises(ValueError, match="expected one of them"):
+        compared.runs["half-space"].plot("loss", quantities=["loss"])
+
+
+def test_a_bound_far_above_the_curves_does_not_squeeze_them(compared):
+    (ax,) = compared.plot("regret")
+    reach = max(
+        np.abs(line.get_ydata()).max() for line in ax.lines if line.get_label() in compared.runs
+    )
+    assert ax.get_ylim()[1] < 3 * reach

@@ -96,7 +96,8 @@ def assert_same(found, listed):
         )
 
 
-def test_a_cluster_gives_the_same_bits(client, tmp_path, capsys):
+def test_a_cluster_gives_the_same_bits(client, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in a terminal
     listed = cells(saved, 4)
     found = taut.sweep(listed, client, folder=tmp_path, progress=True)
     assert_same(found, listed)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..extras import optional
 from ..learners import Learner
 from ..learners.schedules import PowerLaw, Reciprocal, Schedule
 from ..problem.constants import Constants
@@ -62,7 +63,7 @@ def contest(
         seeds: number of seeds.
         best: loss of the best fixed decision, by (seed, horizon).
     """
-    import xarray as xr
+    xr = optional("xarray")
 
     cells: list[Cell] = []
     for one in contestants:

@@ -15,12 +15,12 @@ import numpy as np
 
 from ..learners import LEARNERS, Card, Learner
 from ..play.simulation import chunk_of_any_length
+from ..plots.families import family_of
 from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
 from ..runs import metrics
 from ..runs.run import Run
 from .entrants import ENTRANTS
-from .families import family_of
 from .outside import OUTSIDE, Outside
 from .registry import STREAMS
 from .stream import Stream
@@ -129,10 +129,7 @@ def stream_of(name: str) -> Stream:
     from .. import arguments
 
     if name not in STREAMS:
-        raise ValueError(
-            f"streams: got {name!r}; expected one of "
-            f"{', '.join(STREAMS)}{arguments.did_you_mean(name, STREAMS)}"
-        )
+        raise ValueError(f"streams: got {name!r}{arguments.expected_one_of(name, STREAMS)}")
     return STREAMS[name]
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments, storage
+from ..extras import optional
 from ..learners.base import QUANTITIES as BOUNDED
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ def _order(result: Result) -> tuple[Any, ...]:
 def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
     """Return one row per result and seed, and write it to index.parquet if a package for Parquet is
     installed."""
-    import pandas as pd
+    pd = optional("pandas")
 
     rows = [
         {

@@ -98,8 +98,8 @@ def play(
         executor, retry, progress: as in `taut.sweep`. Results are written stream by stream, so that
             those of finished streams can be reported after an interruption.
     """
+    from ..progress import counting
     from ..sweeps import sweep
-    from ..sweeps.progress import counting
 
     folder = arguments.path("folder", folder)
     arguments.flag("grid", grid)

@@ -19,9 +19,9 @@ import numpy as np
 from ..engine import Array
 from ..judge.over_seeds import Interval
 from ..judge.rates import Rate, fit
+from ..plots.families import Family, family_of
 from . import statistics
 from .entries import THEORY
-from .families import Family, family_of
 from .registry import STREAMS
 from .results import Result
 from .statistics import Shares

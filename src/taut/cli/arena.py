@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .with_jax import WithJax
+
 __all__ = ["app"]
 
 app = typer.Typer(
@@ -31,7 +33,7 @@ def _names(values: list[str] | None) -> list[str] | None:
     )
 
 
-@app.command()
+@app.command(cls=WithJax)
 def streams(json_out: _Json = False) -> None:
     """List the streams with their setting, comparator and source."""
     from ..arena import STREAMS
@@ -67,7 +69,7 @@ def streams(json_out: _Json = False) -> None:
     Console().print(table)
 
 
-@app.command()
+@app.command(cls=WithJax)
 def run(
     learners: Annotated[
         list[str] | None,
@@ -190,7 +192,7 @@ def _rounds(text: str) -> int:
         ) from None
 
 
-@app.command()
+@app.command(cls=WithJax)
 def report(
     folder: _Folder = Path("arena-results"),
     out: Annotated[
@@ -228,16 +230,17 @@ def report(
     typer.echo(json.dumps(written) if json_out else "\n".join(written))
 
 
-@app.command()
+@app.command(cls=WithJax)
 def check(
     folder: Annotated[Path, typer.Argument(help="The folder of a submission.")],
     json_out: _Json = False,
 ) -> None:
     """Compute the results of a submission from its decisions, and say what is wrong with it."""
     from ..arena import submission
+    from ..display import counted
 
     checked = submission.check(folder)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "stream": one.stream,
             "horizon": one.horizon,
@@ -252,7 +255,8 @@ def check(
     else:
         for row in rows:
             typer.echo(
-                f"{row['stream']}, {row['horizon']} rounds, {row['seeds']} seeds: regret "
+                f"{row['stream']}, {counted(row['horizon'], 'round')}, "
+                f"{counted(row['seeds'], 'seed')}: regret "
                 f"{row['regret']:.6g}, violation {row['violation']:.6g}"
             )
     for text in checked.complaints:
@@ -261,7 +265,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("add-result")
+@app.command("add-result", cls=WithJax)
 def add_result(
     folder: _Folder,
     file: Annotated[
@@ -296,6 +300,7 @@ def add_result(
     """Add what a method that is not in taut measured on a stream. Results are never overwritten."""
     from ..arena.results import add_from_csv
     from ..arena.submission import add_submission
+    from ..display import counted
 
     if file.is_dir():
         added = add_submission(folder, file)
@@ -321,5 +326,5 @@ def add_result(
     typer.echo(
         json.dumps({"file": path, "seeds": result.seeds})
         if json_out
-        else f"{result.seeds} seeds added in {path}"
+        else f"{counted(result.seeds, 'seed')} added in {path}"
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..extras import optional
 from . import origin
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def run(
         horizon=rounds,
         seeds=seeds,
         record=record if advised is None else (*record, "weights"),
-        progress=sys.stderr.isatty(),
+        progress=not json_out,
         advice=advised,
     )
     found.save(out)
@@ -171,9 +172,7 @@ def compare(
 
     game, stream = load_problem(problem), read_data(data)
     game = _with_constants(game, stream, horizon, seeds)
-    found = contest(
-        learner, game, stream, horizon=horizon, seeds=seeds, progress=sys.stderr.isatty()
-    )
+    found = contest(learner, game, stream, horizon=horizon, seeds=seeds, progress=not json_out)
     if csv is not None:
         found.to_csv(csv)
     if figure is not None:
@@ -197,6 +196,7 @@ def certify(
 
     It has measured values, bounds and the checks of all assumptions.
     """
+    from ..progress import counting
     from ..runs.run import Run
 
     saved = Run.load(run)
@@ -205,7 +205,8 @@ def certify(
     seeds = noted.seeds if seeds is None else seeds
     where = noted.problem_file(run, problem, yes)
     game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
-    found = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
+    with counting(not json_out, None, "certifying"):
+        found = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
     typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
 
 
@@ -310,10 +311,10 @@ def read_data(path: Path) -> Any:
         with np.load(path, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     if path.suffix == ".nc":
-        import xarray as xr
+        xr = optional("xarray")
 
         return xr.load_dataset(path, engine="h5netcdf")
-    import pandas as pd
+    pd = optional("pandas")
 
     if path.suffix == ".parquet":
         try:
@@ -374,7 +375,7 @@ def _refuse_data_as_names(path: Path, names: list[str]) -> None:
 def _is_datum(name: str) -> bool:
     """Return whether a name of a column is a number or a time. Pandas numbers equal names: 1,
     1.1."""
-    import pandas as pd
+    pd = optional("pandas")
 
     try:
         float(name)

@@ -4,25 +4,39 @@ sentence."""
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from .. import arguments
-from ..display import markdown as cell
-from ..display import markdown_code
 from . import arena as arena_commands
 from . import commands
+from .with_jax import WithJax
 
 if TYPE_CHECKING:
     from ..learners import Card
 
+
+class _InOrder(TyperGroup):
+    """Lists the commands in the order in which people need them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands: your own problem, choosing, the paper, the arena."""
+        return [*ORDER, *(name for name in super().list_commands(ctx) if name not in ORDER)]
+
+
+ORDER = (
+    *("run", "certify", "plot", "compare", "recommend", "learners", "bound"),
+    *("reproduce", "figures", "arena", "bench"),
+)
+"""The commands in the order in which help lists them."""
+
 app = typer.Typer(
     name="taut",
+    cls=_InOrder,
     help="Online decisions under constraints that must really hold.",
     no_args_is_help=True,
     add_completion=True,  # taut --install-completion
@@ -35,14 +49,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def main() -> None:
-    """Run the command line with float64 and a persistent compilation cache. Errors print one
-    sentence and exit with 1."""
+    """Run the command line. Errors print one sentence and exit with 1."""
     debug = "--debug" in sys.argv
     sys.argv[:] = [
         word for word in sys.argv if word != "--debug"
     ]  # accepted before and after the command
     try:
-        _prepare()
         app()
     except KeyboardInterrupt:
         _complain(
@@ -89,7 +101,7 @@ def _root(
     """Online decisions under constraints that must really hold."""
 
 
-@app.command()
+@app.command(cls=WithJax)
 def learners(
     markdown: Annotated[
         bool, typer.Option("--markdown", help="Print Markdown, as in docs/learners.md.")
@@ -144,8 +156,10 @@ _COLUMNS = (
 def learners_markdown(cards: Iterable[Card]) -> str:
     """Return a table of learners in Markdown, with one row per card. Growth rates are shown with
     their conditions."""
+    from ..display import markdown, markdown_code
+
     rows = [_COLUMNS, ("---",) * len(_COLUMNS)]
-    rows += [(markdown_code(name), *map(cell, rest)) for name, *rest in map(_cells, cards)]
+    rows += [(markdown_code(name), *map(markdown, rest)) for name, *rest in map(_cells, cards)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -221,7 +235,7 @@ _Error = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=WithJax)
 def bound(
     horizon: Annotated[int, typer.Option("--horizon", "-T", help="Number of rounds.")],
     radius: _Radius,
@@ -280,7 +294,7 @@ def bound(
     _print(table)
 
 
-@app.command()
+@app.command(cls=WithJax)
 def recommend(
     radius: _Radius,
     loss_lipschitz: _LossSlope,
@@ -298,6 +312,9 @@ def recommend(
     weight: Annotated[
         float, typer.Option("--weight", help="The cost of one unit of violation in units of loss.")
     ] = 1.0,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print all reasons and all learners.")
+    ] = False,
     json_out: Json = False,
 ) -> None:
     """Recommend a learner for given constants, with reasons.
@@ -305,6 +322,7 @@ def recommend(
     Constraints may change from round to round. In Python, taut.recommend(problem) also uses what
     can be proven of the problem, for example of fixed constraints.
     """
+    from .. import arguments
     from ..judge.recommend import recommend as advise
     from ..problem.constants import Constants
     from ..problem.domains import Ball
@@ -326,11 +344,14 @@ def recommend(
     advice = advise(problem, horizon, per_round=per_round, weight=weight)
     if json_out:
         _say(advice.to_dict())
+    elif everything:
+        typer.echo(str(advice))
+        _print(advice.remarks())
     else:
-        _print(advice)
+        typer.echo(advice.folded(more="--all shows them"))
 
 
-@app.command()
+@app.command(cls=WithJax)
 def reproduce(
     experiment: Annotated[
         str, typer.Argument(help="toy, doubly-stochastic, dispatch, theory or all.")
@@ -362,7 +383,7 @@ def reproduce(
         _say(result)
 
 
-@app.command()
+@app.command(cls=WithJax)
 def figures(
     folder: Annotated[Path, typer.Argument(help="The output folder of `taut reproduce`.")] = Path(
         "reproduction"
@@ -426,23 +447,8 @@ def _bench_parts(suite: Path) -> tuple[str, ...]:
 
 
 for _command in (commands.run, commands.compare, commands.certify, commands.plot):
-    app.command()(_command)
+    app.command(cls=WithJax)(_command)
 app.add_typer(arena_commands.app)
-
-
-def _prepare() -> None:
-    """Enable float64, and a persistent compilation cache unless the user has configured one. Call
-    before any JAX array."""
-    import jax
-
-    from ..engine import remove_damaged_programs
-
-    jax.config.update("jax_enable_x64", True)
-    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
-        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
-        jax.config.update("jax_compilation_cache_dir", str(cache))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        remove_damaged_programs(cache)
 
 
 def _say(value: Any) -> None:

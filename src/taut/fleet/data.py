@@ -16,8 +16,18 @@ from ..problem.compatibility import cast_data, count_constraints
 from ..problem.problem import Problem
 from ..problem.tables import plain
 from .ids import Id, check_index, named
+from .members import Members
 
-__all__ = ["FleetData", "as_parameters", "by_column", "constraint_count", "joined", "traced_count"]
+__all__ = [
+    "FleetData",
+    "as_parameters",
+    "by_column",
+    "checked_parameters",
+    "constraint_count",
+    "joined",
+    "table_of_members",
+    "traced_count",
+]
 
 
 def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
@@ -55,6 +65,46 @@ def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
             )
         found[name] = array
     return found
+
+
+def checked_parameters(
+    parameters: Any, listed: list[Id], members: Members, dtype: Any, some: bool = False
+) -> dict[str, Array]:
+    """Return the parameters of members, which must be like those of the others.
+
+    Arguments:
+        parameters: as `as_parameters` takes them.
+        listed: whose they are.
+        members: the arrays of all members.
+        dtype: the float type of all computations.
+        some: whether names may be missing.
+    """
+    given = as_parameters(parameters, listed, dtype)
+    known = {
+        name.partition("/")[2]: array
+        for name, array in members.arrays.items()
+        if name.startswith("parameters/")
+    }
+    wrong = set(given) ^ set(known)
+    if some:
+        wrong -= set(known)
+    if wrong and listed:
+        raise ValueError(
+            f"parameters: got {', '.join(given) or 'none'}; expected {', '.join(known) or 'none'}"
+        )
+    for name, values in given.items():
+        expected = known[name]
+        if values.shape[1:] != expected.shape[1:]:
+            raise ValueError(
+                f"parameters[{name!r}]: got rows of shape {values.shape[1:]}; expected "
+                f"{expected.shape[1:]}, as the others have"
+            )
+        if not np.can_cast(values.dtype, expected.dtype, "same_kind"):
+            raise TypeError(
+                f"parameters[{name!r}]: got values of type {values.dtype}; expected "
+                f"{expected.dtype}, as the others have"
+            )
+    return given
 
 
 def joined(z: Any, parameters: Mapping[str, Any]) -> Any:
@@ -187,3 +237,10 @@ def by_column(table: Any) -> Any:
     if type(table).__module__.split(".")[0] == "pandas" and hasattr(table, "columns"):
         return {str(name): table[name] for name in table.columns}
     return table
+
+
+def table_of_members(ids: Any, z: Any) -> tuple[Any, Any]:
+    """Return ids and data; a table of pandas alone has the ids in its index."""
+    if z is None and type(ids).__module__.split(".")[0] == "pandas" and hasattr(ids, "columns"):
+        return ids.index, ids
+    return ids, z

@@ -23,6 +23,7 @@ import numpy as np
 from .. import arguments, files, storage
 from ..engine import VERSION, Array, wrapped_key
 from ..learners import Learner
+from ..player import tag
 from ..problem.problem import Problem
 from .ids import Id, from_arrays, to_arrays
 
@@ -89,7 +90,8 @@ def save(fleet: Fleet, path: str | Path, exclusive: bool = False) -> Saved:
             storage.write_arrays(folder / parts[-1], {"what": "members"}, arrays, follow=False)
         now = Saved(str(folder), secrets.token_hex(8), tuple(parts), last.rows + len(changed))
         about = {**_header(fleet), "token": now.token, "parts": parts, "rows": now.rows}
-        storage.write_arrays(folder / NAMES, {"what": "fleet"}, _as_bytes(about), follow=False)
+        contents = {**_as_bytes(about), **_fingerprint(fleet)}
+        storage.write_arrays(folder / NAMES, {"what": "fleet"}, contents, follow=False)
         _remove_other_parts(folder, parts)
     return now
 
@@ -133,7 +135,7 @@ def _header(fleet: Fleet) -> dict[str, Any]:
         "version": VERSION,
         "learner": files.pack(fleet.learner),
         "domain": problem.domain.to_dict(),
-        "coordinate_names": problem.coordinate_names and list(problem.coordinate_names),
+        "problem": tag.tag_of(problem, fleet.constraint_names, fleet._data.types.structure),
         "count": counts[0],
         "announced_count": counts[1],
         "dtype": str(fleet._dtype),
@@ -144,6 +146,16 @@ def _header(fleet: Fleet) -> dict[str, Any]:
             name: [list(array.shape[1:]), str(array.dtype)] for name, array in parameters.items()
         },
     }
+
+
+def _fingerprint(fleet: Fleet) -> dict[str, Array]:
+    """Return values of loss and constraints, by which another problem is noticed."""
+    structure = fleet._data.types.structure
+    if fleet._fingerprint is None or fleet._fingerprint[0] != structure:
+        made = tag.fingerprint(fleet.problem, structure, fleet._dtype)
+        fleet._fingerprint = structure, {f"problem/{name}": made[name] for name in made}
+    arrays: dict[str, Array] = fleet._fingerprint[1]
+    return arrays
 
 
 def _as_bytes(about: Mapping[str, Any]) -> dict[str, Array]:
@@ -170,7 +182,9 @@ def load(kind: type[Fleet], path: str | Path, problem: Problem, learner: Any) ->
             f"path: got {path}, without {NAMES}; expected a folder that fleet.save wrote"
         )
     try:
-        about = _about(*storage.read_arrays(folder / NAMES))
+        header, arrays = storage.read_arrays(folder / NAMES)
+        about = _about(header, arrays)
+        _check_problem(problem, about, arrays)
         parts = about["parts"]
         if not isinstance(parts, list) or not all(map(_is_part, parts)):
             raise ValueError(f"its parts are {parts!r}")
@@ -193,7 +207,8 @@ def to_bytes(fleet: Fleet) -> bytes:
     """Return all of a fleet."""
     slots = fleet._members.slots(None)[1]
     return storage.arrays_to_bytes(
-        {"what": "fleet"}, {**_as_bytes(_header(fleet)), **_arrays_of(fleet, slots, [])}
+        {"what": "fleet"},
+        {**_as_bytes(_header(fleet)), **_fingerprint(fleet), **_arrays_of(fleet, slots, [])},
     )
 
 
@@ -203,12 +218,40 @@ def from_bytes(kind: type[Fleet], content: bytes, problem: Problem, learner: Any
         raise TypeError(f"content: got {arguments.shown(content)}; expected bytes")
     header, arrays = storage.arrays_from_bytes(content, "content", f"{len(content)} bytes")
     try:
-        return _revived(kind, _about(header, arrays), iter([arrays]), problem, learner)
+        about = _about(header, arrays)
+        _check_problem(problem, about, arrays)
+        return _revived(kind, about, iter([arrays]), problem, learner)
     except (KeyError, TypeError, json.JSONDecodeError) as error:
         raise ValueError(
             f"content: got {len(content)} bytes, damaged ({error}); expected those that "
             "fleet.to_bytes returned"
         ) from error
+
+
+def _tag(about: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
+    """Return the tag of the problem; that of an earlier version has names only."""
+    names: dict[str, Any] = {"coordinate_names": about.get("coordinate_names")}
+    tagged: Mapping[str, Any] = about.get("problem", names | {"shape": problem.domain.shape})
+    return tagged
+
+
+def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+    """Refuse a problem that is not that of the fleet."""
+    arguments.instance("problem", problem, Problem, "taut.Problem(...)")
+    if not files.same(problem.domain.to_dict(), about["domain"]):
+        raise ValueError(
+            f"problem: got the domain {problem.domain!r}; expected that of the fleet: "
+            f"{about['domain']}"
+        )
+    saved = {
+        name.partition("/")[2]: array
+        for name, array in arrays.items()
+        if name.startswith("problem/")
+    }
+    names, dtype = problem.constraint_names, np.dtype(about["dtype"])
+    other = tag.differences(problem, names, _tag(about, problem), saved, dtype)
+    if other.all:
+        raise ValueError(f"{'. '.join(other.all)}. The fleet was saved with another problem")
 
 
 def _revived(
@@ -226,16 +269,6 @@ def _revived(
         raise ValueError(
             f"learner: got {learner!r}, but the fleet is by {saved!r}; expected the learner that "
             "saved it"
-        )
-    if not files.same(problem.domain.to_dict(), about["domain"]):
-        raise ValueError(
-            f"problem: got the domain {problem.domain!r}; expected that of the fleet: "
-            f"{about['domain']}"
-        )
-    if problem.coordinate_names != (about["coordinate_names"] and tuple(about["coordinate_names"])):
-        raise ValueError(
-            f"problem: got the coordinate_names {problem.coordinate_names}; expected those of the "
-            f"fleet: {about['coordinate_names']}"
         )
     if jax.dtypes.canonicalize_dtype(dtype) != dtype:
         raise ValueError(
@@ -256,7 +289,7 @@ def _revived(
         announced_count=about["announced_count"] if problem.announced is not None else None,
         key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
     )
-    fleet._data.types.restore(about["data"])
+    fleet._data.types.restore(about["data"], _tag(about, problem).get("data"))
     for arrays in parts:
         _add_part(fleet, arrays)
     fleet._members.arrays["changed"][:] = False

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import math
 import threading
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,38 +14,43 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Summary, brief, number
 from ..engine import Array, first_key, random_key, require_jax
-from ..learners import Learner
+from ..learners import Advised, Learner
 from ..learners.clipping import clip_of
-from ..learners.protocols import PlaysPoints, is_random, points_of
+from ..learners.protocols import PlaysPoints, points_of
 from ..learners.registry import DEFAULT, as_learner
-from ..play import round as rounds
 from ..play.announced import check_announced
-from ..play.packing import as_arrays
-from ..play.round import FAULTS, Game
 from ..player.extremes import Extremes
 from ..player.player import Player
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
-from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.totals import Totals
 from . import file as fleet_file
 from . import member as one_member
-from .data import FleetData, as_parameters, constraint_count, joined, traced_count
-from .ids import Id, as_ids, hash_of, named
+from .coming import ComingRounds
+from .data import (
+    FleetData,
+    as_parameters,
+    checked_parameters,
+    constraint_count,
+    table_of_members,
+    traced_count,
+)
+from .frame import frame
+from .ids import Id, as_ids
+from .layout import Column
 from .members import Members
-from .steps import Blocks, Column, Layout, announced_member, new_member, revealed_member
+from .new_members import NewMembers
+from .refusals import Refused, tell
 
 if TYPE_CHECKING:
     import pandas
 
     from ..judge.certificate import Certificate
 
-__all__ = ["Fleet", "Refused", "member_key", "table_of_members", "tell"]
+__all__ = ["Fleet"]
 
 LOG = logging.getLogger(__name__)
-Refused = dict[Id, str]
-"""The members whose observation was refused, with the reasons."""
 
 
 class Fleet(Displayed):
@@ -132,16 +135,26 @@ class Fleet(Displayed):
         self._lock = threading.RLock()
         self._saved: fleet_file.Saved | None = None  # the last save to a folder
         self._left: set[Id] = set()  # members that left since then
-        self._prepare()
+        self._fingerprint: Any = None  # of the problem, for files
+        self._new = NewMembers(learner, problem, self._first, self._data.counts, self._key)
+        self._layout = self._new.layout
+        self._columns = self._layout.columns
         kinds = {f"state/{i}": kind for i, kind in enumerate(self._layout.kinds)}
-        if problem.announced is not None:
-            kinds |= {f"begun/{i}": kind for i, kind in enumerate(self._layout.kinds)}
-            kinds["is_begun"] = ((), bool)
+        kinds |= ComingRounds.kinds(learner, problem, self._layout.kinds)
         kinds |= {
             f"parameters/{name}": (each.shape[1:], each.dtype) for name, each in given.items()
         }
         self._parameter_names = tuple(given)
         self._members = Members({**kinds, "changed": ((), bool)})
+        self._coming = ComingRounds(
+            learner,
+            problem,
+            self._members,
+            self._new.blocks,
+            self._columns,
+            self._data,
+            self._announced_is_known,
+        )
         self.join(listed, given)
 
     def _counted(
@@ -162,28 +175,6 @@ class Fleet(Displayed):
             constraint_count(self.problem, announced_count, data, x, announced=True),
         )
 
-    def _prepare(self) -> None:
-        """Compute the state of a new member, and what all members share."""
-        problem, counts = self.problem, self._data.counts
-        self._ready = as_arrays(self.learner, self._dtype)
-        self._random = is_random(self._ready)
-        scored = counts[1] + (0 if problem.scored_constraints is problem.announced else counts[0])
-        self._scored = scored
-        game, start = Game.of(problem), shared_start(problem, None, self._first)
-        learned = counts[0]
-
-        def begun(key: Any) -> Any:
-            state = rounds.init(self._ready, game, self._first, (learned, scored), key, start)
-            return new_member(state)
-
-        self._begun = begun
-        member = begun(self._key if self._random else None)
-        self._layout = Layout.of((game, self._ready), member, self._dtype)
-        self._columns = self._layout.columns
-        self._new_row = [np.asarray(each) for each in self._layout.pack(member)]
-        fixed = jax.device_put(self._layout.fixed.pack((game, self._ready)))
-        self._blocks = Blocks(problem, self._ready, self._layout, fixed)
-
     def __len__(self) -> int:
         return len(self._members)
 
@@ -202,31 +193,78 @@ class Fleet(Displayed):
         names come with the data."""
         return self.problem.constraint_names
 
-    def decisions(self, ids: Any = None) -> Any:
+    def decisions(self, ids: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
         """Return the decisions to play now, a row for each of these members; without ids, for all.
 
         For a problem written in CVXPY with several variables, a dict of them by name. If announced
         constraints depend on data, call `announce` before.
+
+        Arguments:
+            ids: the members; None for all.
+            advice: for `taut.Advised(learner)`, what your own controllers would play: an array or a
+                table with a row per member, or a list with a decision or None for each. A row of
+                NaN is missing advice. For several advisers, the next axis is the adviser.
+            forecast: predictions of the round's data, a row per member. The last adviser is then
+                the decision that is best for them.
+
+        The round is not over until it is observed. Until then advice may be given again, and the
+        last one counts; a new announcement, new parameters and saving forget it. Advice that is not
+        finite is refused for its member alone, whose decision stays as it was: a warning and a log
+        record name it.
+
+        >>> import numpy as np, taut
+        >>> demand = taut.Problem(
+        ...     lambda x, z: (x[0] - z) ** 2, lambda x: x[0] - 2.0, taut.Box(0.0, 3.0, shape=1)
+        ... )
+        >>> advised = taut.Advised(taut.learner("half-space", demand))
+        >>> fleet = taut.Fleet(advised, demand, ["a", "b"])
+        >>> fleet.decisions(advice=[[1.0], None]).tolist()
+        [[1.25], [1.5]]
         """
+        if advice is None and forecast is None:
+            return self._decisions(ids)
+        require_jax(tracing=False)
+        decisions, refused = self._advised(ids, advice, forecast)
+        tell(refused)
+        return decisions
+
+    def _decisions(self, ids: Any) -> Any:
         with self._lock:
             listed, slots = self._members.slots(ids)
-            if self.problem.announced is not None:
-                self._begin(listed, slots)
-            state = self._state if self.problem.announced is None else self._begun_state
-            decisions = self._columns.x.read(state, slots)
-        return self.problem.present(decisions)
+            return self.problem.present(self._coming.read(self._columns.x, listed, slots))
+
+    def _advised(self, ids: Any, advice: Any, forecast: Any) -> tuple[Any, Refused]:
+        with self._lock:
+            listed, slots = self._members.slots(ids)
+            listed = self.ids if listed is None else listed
+            refused = self._coming.advise(listed, slots, advice, forecast)
+            return self._decisions(listed), refused
+
+    def _has_begun(self, ids: list[Id]) -> Array:
+        """Return which members have begun their round."""
+        return self._coming.has_begun(self._members.slots(ids)[1])
+
+    def weights(self, ids: Any = None) -> Array:
+        """Return the weights of learner and advisers in the coming round, a row per member."""
+        if not isinstance(self.learner, Advised):
+            raise TypeError(
+                f"weights: {type(self.learner).__name__} has no advisers; expected a fleet of "
+                "taut.Advised(learner)"
+            )
+        with self._lock:
+            return self._coming.read(self._columns.game.learner.weights, *self._members.slots(ids))
 
     def points(self, ids: Any = None) -> Array:
         """Return the points to play in this round, (member, point, *decision): the decision, or
         those around it that a bandit learner plays."""
-        if not isinstance(self._ready, PlaysPoints):
+        if not isinstance(self._new.learner, PlaysPoints):
             with self._lock:
                 slots = self._members.slots(ids)[1]
                 decisions: Array = self._columns.x.read(self._state, slots)
             return decisions[:, None]
 
         def of_row(row: Any) -> jax.Array:
-            return jnp.stack(points_of(self._ready, self._layout.unpack(row).game.learner))
+            return jnp.stack(points_of(self._new.learner, self._layout.unpack(row).game.learner))
 
         with self._lock:
             slots = self._members.slots(ids)[1]
@@ -255,9 +293,7 @@ class Fleet(Displayed):
     def _announce(self, ids: Any, z: Any) -> Refused:
         with self._lock:
             listed, slots = self._members.slots(ids)
-            listed = self.ids if listed is None else listed
-            data = self._data.announced(z, listed, self._parameters_of(slots))
-            return self._refused(listed, slots, self._heed(slots, data))
+            return self._coming.announce(self.ids if listed is None else listed, slots, z)
 
     def observe(self, ids: Any, z: Any = None, *, rounds: Any = None) -> Refused:
         """Reveal a round to the members that report it.
@@ -285,82 +321,7 @@ class Fleet(Displayed):
             if not len(slots):
                 return {}
             listed = self.ids if listed is None else listed
-            data = self._data.arranged(z, listed, self._parameters_of(slots))
-            data, row = self._data.cast(data)
-            reasons, playing = self._expected(listed, slots, rounds)
-            if self.problem.announced is not None:
-                unknown, playing = self._announced_members(listed, slots, playing)
-                reasons |= unknown
-            if len(playing) < len(slots):
-                slots = slots[playing]
-                listed = [listed[i] for i in playing]
-                data = jax.tree.map(lambda leaf: leaf[playing], data)
-            source = self._state if self.problem.announced is None else self._begun_state
-            faults = self._blocks.take(revealed_member, source, self._state, slots, data)
-            accepted = slots[faults == 0]
-            self._members.arrays["changed"][accepted] = True
-            if self.problem.announced is not None:
-                self._members.arrays["is_begun"][accepted] = False
-            if len(accepted):
-                self._data.types.remember(row)
-            return reasons | self._refused(listed, slots, faults)
-
-    def _expected(self, listed: list[Id], slots: Array, given: Any) -> tuple[Refused, Array]:
-        """Return why members are refused whose round is not the given one, and the places of the
-        others."""
-        places = np.arange(len(slots))
-        if given is None:
-            return {}, places
-        array = np.asarray(given)
-        if array.dtype.kind not in "iu" or array.shape not in ((), slots.shape):
-            raise TypeError(
-                f"rounds: got {arguments.shown(given)}; expected a whole number, or one for each "
-                f"of {len(slots)} members"
-            )
-        told, due = np.broadcast_to(array, slots.shape), self._rounds(slots)
-        wrong = np.flatnonzero(told != due)
-        reasons = {
-            listed[i]: f"rounds: got {told[i]}; expected {due[i]}, the round that comes next"
-            for i in wrong
-        }
-        return reasons, np.delete(places, wrong)
-
-    def _announced_members(
-        self, listed: list[Id], slots: Array, playing: Array
-    ) -> tuple[Refused, Array]:
-        """Enforce announced constraints that need no data; return why members are refused whose
-        announced constraints are not known, and the places of the others."""
-        begun = self._members.arrays["is_begun"]
-        waiting = playing[~begun[slots[playing]]]
-        if self._announced_is_known:
-            chosen = [listed[i] for i in waiting]
-            self._begin(chosen, slots[waiting])
-            return {}, playing
-        reasons = {
-            listed[i]: "z: the announced constraints of the round are not known; expected "
-            "fleet.announce(ids, z) before"
-            for i in waiting
-        }
-        return reasons, np.setdiff1d(playing, waiting)
-
-    def _begin(self, listed: list[Id] | None, slots: Array) -> None:
-        """Enforce the announced constraints of members who have not begun their round."""
-        waiting = np.flatnonzero(~self._members.arrays["is_begun"][slots])
-        if not len(waiting):
-            return
-        if not self._announced_is_known:
-            listed = self.ids if listed is None else listed
-            raise TypeError(
-                f"decisions: the announced constraints of {named([listed[i] for i in waiting])} "
-                "are not known; call fleet.announce(ids, z) before"
-            )
-        slots = slots[waiting]
-        self._heed(slots, joined(None, self._parameters_of(slots)))
-
-    def _heed(self, slots: Array, data: Any) -> Array:
-        faults = self._blocks.take(announced_member, self._state, self._begun_state, slots, data)
-        self._members.arrays["is_begun"][slots[faults == 0]] = True
-        return faults
+            return self._coming.observe(listed, slots, z, rounds)
 
     def skip(self, ids: Any, reason: str = "") -> None:
         """Count a round of which nothing was observed. The decisions stay.
@@ -373,17 +334,7 @@ class Fleet(Displayed):
         """
         with self._lock:
             listed, slots = self._members.slots(ids)
-            columns, state = self._columns, self._state
-            if columns.game.previous is not None:  # the decision was played nevertheless
-                announced = self.problem.announced is not None
-                if announced:
-                    self._begin(listed, slots)
-                played = columns.x.read(self._begun_state if announced else state, slots)
-                columns.game.previous.write(state, slots, played)
-            if self.problem.announced is not None:
-                self._members.arrays["is_begun"][slots] = False
-            columns.skipped.write(state, slots, columns.skipped.read(state, slots) + 1)
-            self._members.arrays["changed"][slots] = True
+            self._coming.skip(listed, slots)
         LOG.info("skipped a round of %d members: %s", len(slots), reason or "no reason given")
 
     def join(self, ids: Any, parameters: Any = None) -> None:
@@ -395,8 +346,8 @@ class Fleet(Displayed):
         """
         with self._lock:
             listed = as_ids(ids)
-            given = self._checked_parameters(parameters, listed)
-            rows = self._new_rows(listed)
+            given = checked_parameters(parameters, listed, self._members, self._dtype)
+            rows = self._new.rows(listed)
             slots = self._members.join(listed)
             self._put(slots, rows, given)
 
@@ -406,24 +357,8 @@ class Fleet(Displayed):
             array[slots] = row
         for name, values in parameters.items():
             self._members.arrays[f"parameters/{name}"][slots] = values
-        if "is_begun" in self._members.arrays:
-            self._members.arrays["is_begun"][slots] = False
+        self._coming.forget(slots)
         self._members.arrays["changed"][slots] = True
-
-    def _new_rows(self, listed: list[Id]) -> list[Array]:
-        """Return the packed state of new members, one row for all unless they draw random
-        numbers."""
-        if not self._random or not listed:
-            return self._new_row
-        words = np.array([hash_of(each) for each in listed], np.uint32)
-        size = 1 << (len(listed) - 1).bit_length()
-        padded = np.concatenate([words, np.zeros((size - len(words), 2), np.uint32)])
-
-        def row(word: jax.Array) -> Any:
-            return self._layout.pack(self._begun(member_key(self._key, word)))
-
-        packed = jax.jit(jax.vmap(row))(padded)
-        return [np.asarray(each)[: len(listed)] for each in packed]
 
     def leave(self, ids: Any) -> None:
         """Remove members. Others may take their place in the arrays; nothing is compiled again."""
@@ -436,70 +371,28 @@ class Fleet(Displayed):
     def parameters(self, ids: Any = None) -> dict[str, Array]:
         """Return the parameters of these members by name, a row for each; without ids, of all."""
         with self._lock:
-            return self._parameters_of(self._members.slots(ids)[1])
+            return self._coming.parameters(self._members.slots(ids)[1])
 
     def set_parameters(self, ids: Any, parameters: Any) -> None:
         """Change parameters of members from their next round on; other names stay as they are."""
         with self._lock:
             listed, slots = self._members.slots(ids)
             listed = self.ids if listed is None else listed
-            given = self._checked_parameters(parameters, listed, some=True)
+            given = checked_parameters(parameters, listed, self._members, self._dtype, some=True)
             for name, values in given.items():
                 self._members.arrays[f"parameters/{name}"][slots] = values
             self._members.arrays["changed"][slots] = True
-            if "is_begun" in self._members.arrays:
-                self._members.arrays["is_begun"][slots] = False
-
-    def _checked_parameters(
-        self, parameters: Any, listed: list[Id], some: bool = False
-    ) -> dict[str, Array]:
-        given = as_parameters(parameters, listed, self._dtype)
-        wrong = set(given) ^ set(self._parameter_names)
-        if some:
-            wrong -= set(self._parameter_names)
-        if wrong and listed:
-            raise ValueError(
-                f"parameters: got {', '.join(given) or 'none'}; expected "
-                f"{', '.join(self._parameter_names) or 'none'}"
-            )
-        for name, values in given.items():
-            expected = self._members.arrays[f"parameters/{name}"].shape[1:]
-            if values.shape[1:] != expected:
-                raise ValueError(
-                    f"parameters[{name!r}]: got rows of shape {values.shape[1:]}; expected "
-                    f"{expected}, as the others have"
-                )
-            dtype = self._members.arrays[f"parameters/{name}"].dtype
-            if not np.can_cast(values.dtype, dtype, "same_kind"):
-                raise TypeError(
-                    f"parameters[{name!r}]: got values of type {values.dtype}; expected {dtype}, "
-                    "as the others have"
-                )
-        return given
-
-    def _parameters_of(self, slots: Array) -> dict[str, Array]:
-        return {
-            name: self._members.arrays[f"parameters/{name}"][slots]
-            for name in self._parameter_names
-        }
+            self._coming.forget(slots)
 
     @property
     def _state(self) -> list[Array]:
-        return self._members.group("state")
-
-    @property
-    def _begun_state(self) -> list[Array]:
-        return self._members.group("begun")
+        return self._coming.state
 
     def rounds(self, ids: Any = None) -> Array:
         """Return the round about to be played, from 1, for each of these members; without ids, for
         all."""
         with self._lock:
-            return self._rounds(self._members.slots(ids)[1])
-
-    def _rounds(self, slots: Array) -> Array:
-        observed = self._columns.game.t.read(self._state, slots)
-        return np.asarray(observed + self._columns.skipped.read(self._state, slots), np.int64)
+            return self._coming.rounds(self._members.slots(ids)[1])
 
     def skipped(self, ids: Any = None) -> Array:
         """Return how many rounds of each of these members were skipped; without ids, of all."""
@@ -566,37 +459,10 @@ class Fleet(Displayed):
 
         Arguments:
             what: "decisions": the entries of the decision by name; "totals": round, skipped rounds,
-                loss and the violations of the constraints; "parameters".
+                loss and the violations of the constraints; "parameters"; with advisers, "weights".
         """
-        import pandas as pd
-
-        arguments.one_of("what", what, ("decisions", "totals", "parameters"))
         with self._lock:
-            index = pd.Index(self.ids, name="member")
-            if what == "decisions":
-                slots = self._members.slots(None)[1]
-                if self.problem.announced is not None:
-                    self._begin(None, slots)
-                state = self._state if self.problem.announced is None else self._begun_state
-                flat = self._columns.x.read(state, slots).reshape(len(slots), self._first.size)
-                names = self.problem.coordinate_names or [f"x[{i}]" for i in range(flat.shape[1])]
-                return pd.DataFrame(flat, index=index, columns=list(names))
-            if what == "parameters":
-                columns = {
-                    name if values.ndim == 1 else f"{name}[{i}]": part
-                    for name, values in self.parameters().items()
-                    for i, part in enumerate(
-                        values.reshape(len(values), math.prod(values.shape[1:])).T
-                    )
-                }
-                return pd.DataFrame(columns, index=index)
-            totals = self.totals()
-            names = self.constraint_names or tuple(f"g[{i}]" for i in range(self._scored))
-            columns = {"round": self.rounds(), "skipped": self.skipped(), "loss": totals.loss}
-            for kind in ("violation", "peak", "excess"):
-                parts = getattr(totals, kind).T
-                columns |= {f"{kind} {name}": part for name, part in zip(names, parts, strict=True)}
-            return pd.DataFrame(columns, index=index)
+            return frame(self, what)
 
     def save(self, path: str | Path) -> None:
         """Write the fleet to a folder, atomically: a crash leaves the last complete state.
@@ -627,8 +493,9 @@ class Fleet(Displayed):
 
         Arguments:
             path: the folder.
-            problem: the problem, because a folder cannot hold its functions; domain, names of the
-                coordinates and number of constraints must match.
+            problem: the problem, because a folder cannot hold its functions. Domain, names and
+                shapes must match, and loss and constraints must have the values that they had, at
+                a few decisions.
             learner: if given, the fleet must have been saved with this learner.
         """
         fleet = fleet_file.load(cls, path, problem, learner)
@@ -639,12 +506,6 @@ class Fleet(Displayed):
     def from_bytes(cls, content: bytes, problem: Problem, learner: Learner | None = None) -> Fleet:
         """Return the fleet that `to_bytes` wrote; arguments as in `load`."""
         return fleet_file.from_bytes(cls, content, problem, learner)
-
-    def _refused(self, listed: list[Id], slots: Array, faults: Array) -> Refused:
-        """Return why members with faults were refused."""
-        wrong = np.flatnonzero(faults)
-        due = self._rounds(slots[wrong])
-        return {listed[i]: _reason(int(faults[i]), int(t)) for i, t in zip(wrong, due, strict=True)}
 
     def _summary(self) -> Summary:
         with self._lock:
@@ -660,37 +521,5 @@ class Fleet(Displayed):
             return Summary(f"Fleet of {len(self):,} members", facts)
 
 
-def member_key(key: jax.Array, words: Any) -> jax.Array:
-    """Return the random key of the member whose id has this hash."""
-    return jax.random.fold_in(jax.random.fold_in(key, words[0]), words[1])
-
-
 def _is_column(part: Any) -> bool:
     return isinstance(part, Column)
-
-
-def _reason(faults: int, round: int) -> str:
-    """Say what is not finite in a round; `faults` has one bit for each name of `FAULTS`."""
-    name = next(name for bit, name in enumerate(FAULTS) if faults >> bit & 1)
-    argument = "z" if name == "data" else name
-    return f"{argument}: got a value that is not finite in round {round}; expected finite numbers"
-
-
-def tell(refused: Refused) -> Refused:
-    """Warn of refused members, and return them."""
-    if refused:
-        who, why = named(list(refused)), next(iter(refused.values()))
-        LOG.warning("refused %d members: %s (%s)", len(refused), who, why)
-        warnings.warn(
-            f"refused the members {who}, who stay as they were ({why})",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-    return refused
-
-
-def table_of_members(ids: Any, z: Any) -> tuple[Any, Any]:
-    """Return ids and data; a table of pandas alone has the ids in its index."""
-    if z is None and type(ids).__module__.split(".")[0] == "pandas" and hasattr(ids, "columns"):
-        return ids.index, ids
-    return ids, z

@@ -11,7 +11,10 @@ import numpy as np
 from ..engine import Array
 from .ids import Id, as_ids, named, refuse_repeated
 
-__all__ = ["Members"]
+__all__ = ["Kinds", "Members"]
+
+Kinds = dict[str, tuple[tuple[int, ...], Any]]
+"""For each array, by name, the shape and type of one row."""
 
 LEAST = 16
 """Slots of the smallest fleet."""
@@ -50,6 +53,10 @@ class Members:
         wanted = np.zeros(self.capacity, bool)
         wanted[slots] = True
         return [each for each, slot in self._slots.items() if wanted[slot]]
+
+    def add(self, name: str, kind: tuple[tuple[int, ...], Any]) -> None:
+        """Add an array of zeros."""
+        self.arrays[name] = _aligned_zeros((self.capacity, *kind[0]), kind[1])
 
     def group(self, name: str) -> list[Array]:
         """Return the arrays whose names begin with this word and a stroke, in their order."""

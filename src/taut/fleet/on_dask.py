@@ -8,7 +8,6 @@ worker at any moment, and goes on with what was answered.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,17 +17,21 @@ import numpy as np
 from .. import arguments, storage
 from ..display import Displayed, Summary, brief
 from ..engine import Array
+from ..extras import optional
 from ..learners import Learner
+from ..play.advice import check_advised
 from ..player.extremes import Extremes
 from ..player.player import Player
 from ..problem.problem import Problem
 from ..problem.tables import plain
 from ..runs.totals import Totals
-from .data import by_column
-from .file import NAMES, Superseded
-from .fleet import Fleet, Refused, table_of_members, tell
-from .ids import Id, as_ids, check_index, hash_of, named, refuse_repeated
+from .actors import Actors
+from .advice import advice_of_members
+from .data import by_column, checked_parameters, table_of_members
+from .fleet import Fleet
+from .ids import Id, as_ids, check_index, named, refuse_repeated
 from .member import certificate_of
+from .refusals import Refused, tell
 
 if TYPE_CHECKING:
     import pandas
@@ -39,109 +42,6 @@ __all__ = ["DaskFleet"]
 
 FACTS = "parts.npz"
 """The file that says how many parts a fleet has."""
-PATIENCE = 300.0
-"""Seconds in which a lost part must be on another worker."""
-PAUSE = 0.2
-"""Seconds between attempts to give a part to another worker."""
-
-
-class Part:
-    """The members of one partition, in the process of a worker.
-
-    Every change can be asked for again: what was done before an answer was lost is not done twice.
-
-    Arguments:
-        x64: whether JAX has 64 bits.
-        folder: where the part is saved.
-        learner: the learner.
-        problem: the problem.
-        new: ids, parameters and options of `Fleet` for a part that does not exist yet.
-    """
-
-    def __init__(
-        self, x64: bool, folder: str, learner: Learner, problem: Problem, new: Any
-    ) -> None:
-        if jax.config.read("jax_enable_x64") != x64:
-            jax.config.update("jax_enable_x64", x64)
-        self._folder = folder
-        if (Path(folder) / NAMES).exists():
-            self._fleet = Fleet.load(folder, problem, learner)
-        else:
-            ids, parameters, options = new
-            self._fleet = Fleet(learner, problem, ids, parameters, **options)
-        self._save()
-
-    def _save(self) -> None:
-        self._fleet._save(self._folder, exclusive=True)
-
-    def call(self, name: str, *given: Any) -> tuple[bool, Any]:
-        """Return True and what a method returns, or False and the error that it raised.
-
-        So an error that this raises itself means that the part must be held by another worker.
-        """
-        own = getattr(self, f"do_{name}", None) or getattr(self._fleet, name)
-        try:
-            return True, own(*given)
-        except Superseded:
-            raise
-        except Exception as error:  # it is raised again where the fleet is called
-            return False, error
-
-    def do_about(self) -> tuple[list[Id], Array, list[str]]:
-        """Return ids, rounds and the names of parameters."""
-        return self._fleet.ids, self._fleet.rounds(), list(self._fleet.parameters([]))
-
-    def do_observe(self, ids: list[Id], z: Any, rounds: Any, told: Array) -> tuple[Refused, Array]:
-        """Observe a round of members whose next round is `told`; return the refused members, and
-        the next rounds of all."""
-        refused, places = self._still_due(ids, told)
-        if len(places):
-            data = jax.tree.map(lambda leaf: leaf[places], z)
-            due = rounds if rounds is None or np.ndim(rounds) == 0 else rounds[places]
-            refused |= self._fleet._observe([ids[i] for i in places], data, due)
-            self._save()
-        return refused, self._fleet.rounds(ids)
-
-    def do_skip(self, ids: list[Id], told: Array, reason: str) -> tuple[Refused, Array]:
-        """Skip a round of members whose next round is `told`."""
-        refused, places = self._still_due(ids, told)
-        if len(places):
-            self._fleet.skip([ids[i] for i in places], reason)
-            self._save()
-        return refused, self._fleet.rounds(ids)
-
-    def _still_due(self, ids: list[Id], told: Array) -> tuple[Refused, Array]:
-        """Return why members are refused that are in another round than was told, and the places of
-        those that are in it. A member that is one round further has played it already."""
-        due = self._fleet.rounds(ids)
-        strange = np.flatnonzero((due != told) & (due != told + 1))
-        reasons = {
-            ids[i]: f"round: got {told[i]}; expected {due[i]}, because another client or a loss "
-            "of the disk has changed the member"
-            for i in strange
-        }
-        return reasons, np.flatnonzero(due == told)
-
-    def do_announce(self, ids: list[Id], z: Any) -> Refused:
-        """Announce; it is not saved."""
-        return self._fleet._announce(ids, z)
-
-    def do_join(self, ids: list[Id], parameters: dict[str, Array]) -> None:
-        """Let members join that have not joined yet."""
-        new = [i for i, each in enumerate(ids) if each not in self._fleet]
-        rows = {name: values[new] for name, values in parameters.items()}
-        self._fleet.join([ids[i] for i in new], rows or None)
-        self._save()
-
-    def do_leave(self, ids: list[Id]) -> None:
-        """Let members leave that are still there."""
-        self._fleet.leave([each for each in ids if each in self._fleet])
-        self._save()
-
-    def do_set_parameters(self, ids: list[Id], parameters: dict[str, Array]) -> None:
-        """Change parameters."""
-        self._fleet.set_parameters(ids, parameters)
-        self._save()
 
 
 class DaskFleet(Displayed):
@@ -160,8 +60,9 @@ class DaskFleet(Displayed):
 
     What is promised: a call that changes members is on the disk before it returns. When a worker is
     lost, its parts go on with other workers, during the next call, from their last saved state, and
-    the call that was lost is repeated: each member plays a round once. What was announced but not
-    observed must be announced again. While no worker is there, calls wait, for five minutes at
+    the call that was lost is repeated: each member plays a round once. What was announced or
+    advised for a round that was not observed must be announced or advised again; members for which
+    it is missing are refused. While no worker is there, calls wait, for five minutes at
     most; after an error, `rounds` tells which members have played. If the process with the client
     is lost, `DaskFleet.load` goes on. One client at a time may use a folder.
     """
@@ -184,7 +85,7 @@ class DaskFleet(Displayed):
         none = {name: values[:0] for name, values in given.items()} or None
         # A fleet without members refuses bad arguments here, in the process of the user.
         model = Fleet(learner, problem, [], none, **options)
-        model._checked_parameters(given or None, listed)
+        checked_parameters(given or None, listed, model._members, model._dtype)
         self._open(client, model.learner, problem, folder)
         if (self._folder / FACTS).exists():
             raise ValueError(
@@ -192,16 +93,16 @@ class DaskFleet(Displayed):
                 "DaskFleet.load(client, folder, problem, learner)"
             )
         workers = len(client.scheduler_info(n_workers=-1)["workers"])
-        self._count = arguments.count("parts", max(workers, 1) if parts is None else parts)
+        count = arguments.count("parts", max(workers, 1) if parts is None else parts)
+        self._parts = Actors(client, self._folder, model.learner, problem, count)
         self._rounds = dict.fromkeys(listed, 1)
         self._names = list(given)
-        new: list[Any] = [([], none, options)] * self._count
-        for part, places in self._split(listed):
+        new: list[Any] = [([], none, options)] * count
+        for part, places in self._parts.split(listed):
             rows = {name: values[places] for name, values in given.items()} or None
             new[part] = ([listed[i] for i in places], rows, options)
-        self._actors: list[Any] = [None] * self._count
-        self._start(new)
-        about = {"what": "parts of a fleet", "parts": self._count}
+        self._parts.start(new)
+        about = {"what": "parts of a fleet", "parts": count}
         storage.write_arrays(self._folder / FACTS, about, {})
 
     @classmethod
@@ -217,10 +118,10 @@ class DaskFleet(Displayed):
         fleet = cls.__new__(cls)
         fleet._open(client, learner, problem, folder)
         about, _ = storage.read_arrays(fleet._folder / FACTS, "folder")
-        fleet._count = arguments.count("folder: its parts", about.get("parts"))
-        fleet._actors = [None] * fleet._count
-        fleet._start([None] * fleet._count)
-        everything = fleet._on_parts("about", {part: () for part in range(fleet._count)})
+        count = arguments.count("folder: its parts", about.get("parts"))
+        fleet._parts = Actors(client, fleet._folder, learner, problem, count)
+        fleet._parts.start([None] * count)
+        everything = fleet._parts.call("about", {part: () for part in range(count)})
         fleet._rounds = {
             each: int(due)
             for ids, rounds, _ in everything.values()
@@ -235,79 +136,10 @@ class DaskFleet(Displayed):
                 f"client: got {arguments.shown(client)}; expected a Dask client, "
                 "distributed.Client(address)"
             )
-        self._client, self.learner, self.problem = client, learner, problem
+        self.learner, self.problem = learner, problem
         self._folder = Path(arguments.path("folder", folder)).resolve()
-        self._x64 = bool(jax.config.read("jax_enable_x64"))
         self._in_doubt = False
-
-    def _start(self, new: list[Any]) -> None:
-        """Start the actors of all parts, then wait for them."""
-        begun = [self._submit(part, new[part]) for part in range(self._count)]
-        for part, future in enumerate(begun):
-            self._actors[part] = future.result(timeout=PATIENCE)
-
-    def _submit(self, part: int, new: Any) -> Any:
-        """Ask the scheduler for an actor that holds a part."""
-        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
-        near = [workers[part % len(workers)]] if workers else None
-        return self._client.submit(
-            Part,
-            self._x64,
-            str(self._folder / f"part-{part}"),
-            self.learner,
-            self.problem,
-            new,
-            actor=True,
-            pure=False,
-            workers=near,
-            allow_other_workers=bool(near),
-        )
-
-    def _on_parts(self, name: str, given: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """Call a method of several parts at once and return the answers by part."""
-        end, answers, waiting = time.monotonic() + PATIENCE, {}, dict(given)
-        while waiting:
-            asked: dict[int, Any] = {}
-            for part, arguments_of_part in waiting.items():
-                try:
-                    asked[part] = self._actors[part].call(name, *arguments_of_part)
-                except Exception as error:  # Dask knows already that the worker is lost
-                    asked[part] = error
-            for part, future in asked.items():
-                try:
-                    if isinstance(future, Exception):
-                        raise future
-                    answers[part] = future.result(timeout=PATIENCE)
-                except Exception as error:  # `Part.call` raises none but when it is superseded
-                    self._move(part, error, end)
-            waiting = {part: each for part, each in waiting.items() if part not in answers}
-        for well, answer in answers.values():
-            if not well:
-                raise answer
-        return {part: answer for part, (_, answer) in answers.items()}
-
-    def _move(self, part: int, why: Exception, end: float) -> None:
-        """Give a lost part to another worker."""
-        while True:
-            if time.monotonic() > end:
-                raise ConnectionError(
-                    f"client: a part of the fleet was lost ({why}), and no worker took it over "
-                    f"within {PATIENCE:g} s. Start workers, then call again with rounds=..., so "
-                    "that no member plays a round twice"
-                ) from why
-            try:
-                self._actors[part] = self._submit(part, None).result(
-                    timeout=max(end - time.monotonic(), 1.0)
-                )
-                return
-            except Exception as error:  # that worker was lost too
-                why = error
-                time.sleep(PAUSE)
-
-    def _split(self, listed: list[Id]) -> list[tuple[int, Array]]:
-        """Return the parts that hold these members, with their places in the list."""
-        owner = np.fromiter((hash_of(each)[0] % self._count for each in listed), int, len(listed))
-        return [(int(part), np.flatnonzero(owner == part)) for part in np.unique(owner)]
+        self._advised: set[Id] = set()  # members with advice for a round that was not observed
 
     def _listed(self, ids: Any) -> list[Id]:
         """Return ids as a list, all without ids; each must be a member, and be there once."""
@@ -326,17 +158,15 @@ class DaskFleet(Displayed):
     def _read(self, name: str, ids: Any) -> Any:
         """Return what a method returns, with the rows in the order of the ids."""
         listed = self._listed(ids)
-        split = self._split(listed) or [(0, np.zeros(0, int))]
-        answers = self._on_parts(
+        split = self._parts.split(listed) or [(0, np.zeros(0, int))]
+        answers = self._parts.call(
             name, {part: ([listed[i] for i in places],) for part, places in split}
         )
-        order = np.argsort(np.concatenate([places for _, places in split]))
-        parts = [answers[part] for part, _ in split]
-        return jax.tree.map(lambda *rows: np.concatenate(rows)[order], *parts)
+        return _ordered(split, answers)
 
     def _write(self, name: str, listed: list[Id], rows: Any, *rest: Any) -> dict[int, Any]:
         """Call a method that changes members, with the rows that belong to them."""
-        return self._on_parts(
+        return self._parts.call(
             name,
             {
                 part: (
@@ -344,7 +174,7 @@ class DaskFleet(Displayed):
                     *jax.tree.map(lambda leaf, places=places: leaf[places], rows),
                     *rest,
                 )
-                for part, places in self._split(listed)
+                for part, places in self._parts.split(listed)
             },
         )
 
@@ -359,9 +189,26 @@ class DaskFleet(Displayed):
         """All members."""
         return list(self._rounds)
 
-    def decisions(self, ids: Any = None) -> Any:
-        """As `Fleet.decisions`."""
-        return self._read("decisions", ids)
+    def decisions(self, ids: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
+        """As `Fleet.decisions`. Advice that is lost with a worker must be given again: the members
+        are refused otherwise."""
+        if advice is None and forecast is None:
+            return self._read("decisions", ids)
+        learner = check_advised(self.learner, None)
+        listed = self._listed(ids)
+        dtype = self.problem.domain.centre.dtype
+        rows = advice_of_members(advice, learner, self.problem, listed, dtype)
+        predicted = None if forecast is None else self._rows(listed, forecast)[1]
+        answers = self._write("advised", listed, (rows, predicted))
+        refused = {each: why for _, part in answers.values() for each, why in part.items()}
+        self._advised.update(each for each in listed if each not in refused)
+        tell(refused)
+        made = {part: decisions for part, (decisions, _) in answers.items()}
+        return _ordered(self._parts.split(listed), made)
+
+    def weights(self, ids: Any = None) -> Array:
+        """As `Fleet.weights`."""
+        return np.asarray(self._read("weights", ids))
 
     def points(self, ids: Any = None) -> Array:
         """As `Fleet.points`."""
@@ -395,7 +242,8 @@ class DaskFleet(Displayed):
         listed, rows = self._rows(ids, z)
         due = None if rounds is None else np.broadcast_to(np.asarray(rounds), len(listed))
         told = self._told(listed)
-        return self._played(listed, self._write("observe", listed, (rows, due, told)))
+        advised = np.array([each in self._advised for each in listed], bool)
+        return self._played(listed, self._write("observe", listed, (rows, due, told, advised)))
 
     def skip(self, ids: Any, reason: str = "") -> None:
         """As `Fleet.skip`; when it returns, it is on the disk."""
@@ -413,7 +261,8 @@ class DaskFleet(Displayed):
     def _played(self, listed: list[Id], answers: dict[int, tuple[Refused, Array]]) -> Refused:
         """Remember the next rounds of members, and tell who was refused."""
         refused: Refused = {}
-        for part, places in self._split(listed):
+        self._advised.difference_update(listed)
+        for part, places in self._parts.split(listed):
             reasons, due = answers[part]
             refused |= reasons
             self._rounds.update(zip((listed[i] for i in places), map(int, due), strict=True))
@@ -459,8 +308,8 @@ class DaskFleet(Displayed):
 
     def _of_member(self, name: str, member: Id) -> Any:
         (listed,) = self._listed([member])
-        part = hash_of(listed)[0] % self._count
-        return self._on_parts(name, {part: (listed,)})[part]
+        part = self._parts.of_member(listed)
+        return self._parts.call(name, {part: (listed,)})[part]
 
     def extremes(self, member: Id) -> Extremes:
         """As `Fleet.extremes`."""
@@ -478,22 +327,30 @@ class DaskFleet(Displayed):
 
     def to_dataframe(self, what: str = "decisions") -> pandas.DataFrame:
         """As `Fleet.to_dataframe`."""
-        import pandas as pd
+        pd = optional("pandas")
 
-        parts = self._on_parts("to_dataframe", {part: (what,) for part in range(self._count)})
+        everywhere = {part: (what,) for part in range(self._parts.count)}
+        parts = self._parts.call("to_dataframe", everywhere)
         return pd.concat(list(parts.values())).loc[self.ids]
 
     def close(self) -> None:
         """Release the actors. The fleet stays in its folder."""
-        self._actors = [None] * self._count
+        self._parts.release()
 
     def _summary(self) -> Summary:
         facts = [
             ("learner", brief(self.learner)),
-            ("parts", f"{self._count}"),
+            ("parts", f"{self._parts.count}"),
             ("folder", str(self._folder)),
         ]
         return Summary(f"Fleet of {len(self):,} members on a Dask cluster", facts)
+
+
+def _ordered(split: list[tuple[int, Array]], answers: dict[int, Any]) -> Any:
+    """Return the rows of all parts in the order of the ids."""
+    order = np.argsort(np.concatenate([places for _, places in split]))
+    parts = [answers[part] for part, _ in split]
+    return jax.tree.map(lambda *rows: np.concatenate(rows)[order], *parts)
 
 
 def _columns(parameters: Any, listed: list[Id]) -> dict[str, Array]:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..display import counted
 from ..engine import Array
 from ..learners import Learner
 from ..play.replay import played_again
@@ -63,8 +64,8 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Ru
     """
     if source.seeds != run.seeds:
         raise ValueError(
-            f"stream: got data of {source.seeds} seed(s); expected those of the run, which has "
-            f"{run.seeds}"
+            f"stream: got data of {counted(source.seeds, 'seed')}; expected those of the run, "
+            f"which has {run.seeds}"
         )
     again: list[Run] = []
     difference = _difference(run, played, scored, source, again)

@@ -55,6 +55,8 @@ class Case:
     """Set if constraints were announced."""
     advised: AdviceFacts | None = None
     """What was observed with advisers."""
+    correction: float = 0.0
+    """What feasibility moves take off the bound on regret, in the seed in which it is least."""
     uncovered: str = ""
     """Why no guarantee of the learner applies; empty if they do."""
     notes: tuple[str, ...] = ()

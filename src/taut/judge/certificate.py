@@ -4,10 +4,12 @@ run."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments
+from ..display import counted
 from ..learners import Guarantee
 from . import tables
 from .assumptions import Assumption
@@ -156,12 +158,19 @@ class Certificate:
         """
         return tables.as_text(self, arguments.flag("details", details))
 
-    def plot(self, *, ax: Any = None) -> Axes:
-        """Draw the largest measured value of each quantity as a share of its bound, on `ax` or on
-        new Matplotlib axes."""
+    def plot(
+        self, quantities: Sequence[str] | None = None, *, log: bool = True, ax: Any = None
+    ) -> Axes:
+        """Draw the largest measured value of each quantity as a share of its bound.
+
+        Arguments:
+            quantities: the quantities to draw, as the rows call them; by default all.
+            log: whether the axis is logarithmic; it has a marked zero.
+            ax: the Matplotlib axes to draw on; by default new ones.
+        """
         from ..plots.of_judgement import plot_certificate
 
-        return plot_certificate(self, ax)
+        return plot_certificate(self, quantities, arguments.flag("log", log), ax)
 
     def to_latex(self) -> str:
         """The table for an article, with the verdict as its caption."""
@@ -178,7 +187,7 @@ class Certificate:
         return tables.as_text(self)
 
     def __repr__(self) -> str:
-        size = f"{self.seeds} seed(s), {self.horizon:,} rounds"
+        size = f"{counted(self.seeds, 'seed')}, {counted(self.horizon, 'round')}"
         return f"<Certificate: {self.outcome}; {self.learner.split('(')[0]}, {size}>"
 
     def _repr_html_(self) -> str:

@@ -19,7 +19,7 @@ from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs import metrics
-from ..runs.advised import AdviceFacts
+from ..runs.advised import AdviceFacts, least_sum
 from ..runs.run import Run
 from . import assumptions
 from .announced import AnnouncedRun
@@ -42,6 +42,7 @@ __all__ = [
     "with_announced",
     "with_checks",
     "with_comparator",
+    "with_correction",
     "with_facts",
     "with_feasibility",
     "with_memory",
@@ -103,6 +104,7 @@ def certify(
     if case.source is not None:
         again = check_same(run, case.played, case.scored, case.source)
         case = with_projections(case, again.cuts_hold)
+        case = with_correction(case, again.correction)
         case = with_advice(case, again.advised)
     case = with_comparator(case, best)
     case = with_memory(case)
@@ -225,6 +227,14 @@ def with_projections(case: Case, hold: Any) -> Case:
             {"seeds": failed},
         )
     return replace(case, checks=(*case.checks, told))
+
+
+def with_correction(case: Case, correction: Any) -> Case:
+    """Add what feasibility moves take off the bound on regret, for each seed; `None` for a learner
+    that does not add them up."""
+    if correction is None:
+        return case
+    return replace(case, correction=least_sum(correction, case.run.horizon))
 
 
 def with_advice(case: Case, advised: AdviceFacts | None) -> Case:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..display import latex, spreadsheet, terminal_width
+from ..display import counted, latex, spreadsheet, terminal_width
 from ..engine import Array
+from ..extras import optional
 from ..learners import Card, Learner
 from ..learners.registry import as_learner
 from ..play.simulate import simulate
@@ -129,7 +130,7 @@ class Comparison:
     def to_pandas(self) -> pandas.DataFrame:
         """Return a table with one row per learner, and columns (quantity, "mean" | "low" |
         "high")."""
-        import pandas as pd
+        pd = optional("pandas")
 
         rows = {
             label: {
@@ -194,8 +195,8 @@ class Comparison:
         from rich.table import Table
 
         title = (
-            f"{len(self.runs)} learners on {self.seeds} seed(s) x {self.horizon} rounds (mean, 95 "
-            "% interval)"
+            f"{counted(len(self.runs), 'learner')} on {counted(self.seeds, 'seed')} x "
+            f"{counted(self.horizon, 'round')} (mean, 95 % interval)"
         )
         table = Table(title=title, title_justify="left")
         table.add_column("learner", overflow="fold")
@@ -223,9 +224,16 @@ class Comparison:
             room -= wide
         return groups
 
-    def plot(self, *, ax: Any = None, certificates: bool = False) -> Any:
+    def plot(
+        self,
+        quantities: str | Sequence[str] | None = None,
+        *,
+        log: bool | None = None,
+        ax: Any = None,
+        certificates: bool = False,
+    ) -> Any:
         """Draw regret, clipped violation and excess over the rounds, with bands over the seeds and
-        bounds dashed.
+        bounds dashed. A bound that is far above all curves is named at the edge instead.
 
         Without a comparator the first panel shows the loss; for a problem with `previous=True` it
         shows policy regret, and bounds are drawn only with `certificates=True`. With several
@@ -234,17 +242,22 @@ class Comparison:
         round, if the constants of the problem are right.
 
         Arguments:
-            ax: three Matplotlib axes to draw on; by default new ones.
+            quantities: some of "loss", "regret", "violation" and "excess", one panel each.
+            log: by default the axis of violations is logarithmic, with a marked zero; True makes
+                all axes logarithmic, False none.
+            ax: as many Matplotlib axes to draw on as there are panels; by default new ones.
             certificates: whether to check the bounds first, with one certificate per learner.
                 Bounds whose assumptions are refuted are then left out, and bounds from observed
                 gradients are added.
 
-        Returns an array of three axes.
+        Returns an array of axes.
         """
         from ..plots.of_judgement import plot_comparison
 
         arguments.flag("certificates", certificates)
-        return plot_comparison(self, ax, certificates)
+        if log is not None:
+            arguments.flag("log", log)
+        return plot_comparison(self, quantities, log, ax, certificates)
 
     def __rich_console__(self, console: Any, options: Any) -> Any:
         from rich.markup import escape
@@ -281,7 +294,7 @@ class Comparison:
         closest = min(others, key=lambda name: self.difference(label, name, column).low)
         won, count = wins(self.values[label][column], self.values[closest][column])
         apart = self.difference(label, closest, column)
-        return f"is smaller than {closest} in {won} of {count} seeds, by {apart}"
+        return f"is smaller than {closest} in {won} of {counted(count, 'seed')}, by {apart}"
 
     def __str__(self) -> str:
         from rich.console import Console
@@ -293,7 +306,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         return (
-            f"<Comparison of {', '.join(self.runs)}: {self.seeds} seed(s) x {self.horizon} rounds>"
+            f"<Comparison of {', '.join(self.runs)}: {counted(self.seeds, 'seed')} x "
+            f"{counted(self.horizon, 'round')}>"
         )
 
     def _repr_html_(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ..display import counted
 from ..engine import Array
 from ..learners.protocols import is_random
 from ..play.with_feedback import through
@@ -27,6 +28,7 @@ from .certify import (
     with_announced,
     with_checks,
     with_comparator,
+    with_correction,
     with_facts,
     with_feasibility,
     with_memory,
@@ -72,6 +74,7 @@ def certify_player(
     case = _with_comparator(case, best)
     case = _with_observations(case, player)
     case = with_projections(case, player.cuts_hold)
+    case = with_correction(case, player.correction)
     case = with_advice(case, player._advice_facts())
     if check:
         case = with_facts(case)
@@ -118,7 +121,7 @@ def _gaps(player: Player) -> list[str]:
     notes = []
     if player.unknown:
         notes.append(
-            f"{player.unknown:,} round(s) were skipped and are unknown. Everything here, also the "
+            f"Skipped and unknown: {counted(player.unknown, 'round')}. Everything here, also the "
             f"guarantees, is about the {player.observed:,} rounds that were observed."
         )
     if player.migrated:
@@ -155,7 +158,7 @@ def _played_again(case: Case, best: Any, check: bool) -> Case:
     about a simulation: its decisions are computed again from the data."""
     assert case.source is not None
     again = check_same(case.run, case.played, case.scored, case.source)
-    case = with_projections(case, again.cuts_hold)
+    case = with_correction(with_projections(case, again.cuts_hold), again.correction)
     case = with_announced(with_memory(with_comparator(case, best)))
     if check:
         case = with_checks(with_observations(with_facts(case)))
@@ -191,8 +194,8 @@ def _uncovered(player: Player) -> str:
     changed = player._extremes.changed
     if changed:
         return (
-            f"in {changed:,} round(s) another decision was played than the learner's, which no "
-            "guarantee covers"
+            f"in {counted(changed, 'round')} another decision was played than the learner's, which "
+            "no guarantee covers"
         )
     if player.migrated:
         return "the player began with what it had learned on another problem, see player.migration"
@@ -245,7 +248,7 @@ def _source(player: Player, stream: Any, rounds: int) -> Stream:
         what = (
             "an adversary"
             if source.reacts
-            else f"{source.horizon} rounds of {source.seeds} seed(s)"
+            else f"{counted(source.horizon, 'round')} of {counted(source.seeds, 'seed')}"
         )
         raise ValueError(
             f"stream: got {what}; expected the data of the {rounds} rounds that the player has "

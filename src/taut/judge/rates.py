@@ -63,17 +63,20 @@ class Rates(Displayed):
     def __getitem__(self, quantity: str) -> Rate:
         return next(rate for rate in self.rates if rate.quantity == quantity)
 
-    def plot(self, quantity: str | None = None, *, ax: Any = None) -> Axes:
+    def plot(
+        self, quantities: str | Sequence[str] | None = None, *, log: bool = True, ax: Any = None
+    ) -> Axes:
         """Draw measured values over the horizons on logarithmic axes, with the growth that theory
         allows dashed.
 
         Arguments:
-            quantity: one quantity; by default all that are positive.
+            quantities: one quantity or several; by default all that are positive.
+            log: whether the axes are logarithmic.
             ax: the Matplotlib axes to draw on; by default new ones.
         """
         from ..plots.of_judgement import plot_rates
 
-        return plot_rates(self, quantity, ax)
+        return plot_rates(self, quantities, arguments.flag("log", log), ax)
 
     def _summary(self) -> Summary:
         shown = [

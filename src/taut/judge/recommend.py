@@ -4,11 +4,11 @@ bounds as numbers."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import arguments
-from ..display import Displayed, Grid, Summary, brief, number
+from ..display import Displayed, Grid, Summary, brief, counted, number
 from ..engine import require_jax
 from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, HalfSpace, Learner, Setting
 from ..learners.bounds import error_bound_from_slater
@@ -88,11 +88,27 @@ class Recommendation(Displayed):
             "candidates": rows,
         }
 
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield f"[bold]{self.name}[/bold]: {self.learner!r}"
-        for reason in self.reasons:
-            yield f"- {reason}"
-        yield self.table()
+    def folded(self, lines: int = 15, more: str = "print() shows all") -> str:
+        """Return the first reasons and the smallest bounds in at most so many lines, of which the
+        last says what is left out."""
+        summary = self._summary()
+        shown = list(summary.facts)
+
+        def head() -> list[str]:
+            return replace(summary, facts=shown, grids=(), notes=()).text().splitlines()
+
+        while len(shown) > 1 and len(head()) > lines // 2:
+            shown.pop()
+        (grid,) = summary.grids
+        room = lines - len(head()) - 3  # two lines above the rows and one below
+        rows = replace(grid, rows=grid.rows[:room])
+        left_out = (
+            (len(summary.facts) - len(shown), "reason"),
+            (len(self.candidates) - len(rows.rows), "learner"),
+        )
+        named = " and ".join(counted(count, noun) for count, noun in left_out if count)
+        note = (f"Not shown: {named}; {more}.",) if named else ()
+        return replace(summary, facts=shown, grids=(rows,), notes=note).text()
 
     def _summary(self) -> Summary:
         quantities = ("regret", "violation", "squared violation", "peak violation")
@@ -110,7 +126,10 @@ class Recommendation(Displayed):
         ]
         others = len(self.candidates) - len(fit)
         notes = (
-            [f"{others} learners do not apply or have no bound here; table() gives the reasons."]
+            [
+                f"Not applicable or without a bound here: {counted(others, 'learner')}; remarks() "
+                "says why."
+            ]
             if others
             else []
         )
@@ -125,33 +144,17 @@ class Recommendation(Displayed):
         )
         return Summary(f"Recommendation: {self.name}", facts, (grid,), notes)
 
-    def table(self) -> Table:
-        """Every candidate with its bounds."""
+    def remarks(self) -> Table:
+        """Return a table of the learners that do not apply or lack a bound, with the reason."""
+        from rich import box
         from rich.table import Table
 
-        table = Table(title=f"bounds at T = {self.horizon}", title_justify="left")
-        for name in (
-            "learner",
-            "regret",
-            "violation",
-            "squared violation",
-            "peak violation",
-            "remark",
-        ):
-            left = name in ("learner", "remark")
-            table.add_column(
-                name,
-                justify="left" if left else "right",
-                no_wrap=name == "learner",
-                overflow="fold",
-            )
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+        table.add_column("learner", no_wrap=True)
+        table.add_column("remark", overflow="fold")
         for one in self.candidates:
-            limits = [
-                one.bound(q) for q in ("regret", "violation", "squared violation", "peak violation")
-            ]
-            table.add_row(
-                one.method.name, *("" if math.isinf(b) else f"{b:.4g}" for b in limits), one.reason
-            )
+            if one.reason:
+                table.add_row(one.method.name, one.reason)
         return table
 
 
@@ -228,11 +231,10 @@ def recommend(
         and price(nearly) <= NEARLY * price(best)
     ):
         reasons = (
+            f"It has the smallest proven bound. In measurements {DEFAULT} violates less: try both "
+            f"with taut.compare. The bound of {nearly.method.name}, of its family, is "
+            f"{price(nearly) / price(best):.2g} times as large.",
             *reasons,
-            f"its bound is the smallest; that of {nearly.method.name} is "
-            f"{price(nearly) / price(best):.2g} times as large, and the adaptive learner of the "
-            f"same family, {DEFAULT}, measures less clipped violation (python -m "
-            "benchmarks.frontier)",
         )
     return Recommendation(
         best.method.name, best.learner, (*reasons, *_trivial(best, problem, length)), length, ranked
@@ -249,7 +251,7 @@ def _trivial(best: Candidate, problem: Problem, horizon: int) -> tuple[str, ...]
     if not names:
         return ()
     listed = ", ".join(f"{name} (at most {limits[name]:.4g})" for name in names)
-    return (f"trivial at T = {horizon}, because every learner satisfies it: the bound on {listed}",)
+    return (f"At T = {horizon} these bounds say nothing, because no method can do worse: {listed}",)
 
 
 def _without_constants(

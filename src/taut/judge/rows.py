@@ -76,7 +76,12 @@ def certificate_of(case: Case) -> Certificate:
         rows,
         _that_matter(case.checks, rows),
         case.comparator if hasattr(case.comparator, "loss") else None,
-        (*case.notes, *_clipped(case), *_not_known_to_be_trivial(limits, about_scored)),
+        (
+            *case.notes,
+            *_clipped(case),
+            *_corrected(case, rows),
+            *_not_known_to_be_trivial(limits, about_scored),
+        ),
         _violating_rounds(case, rounding["peak violation"]),
     )
 
@@ -99,6 +104,21 @@ def _clipped(case: Case) -> tuple[str, ...]:
     return (
         f"{told} This adds {times:.6g} to the bound on regret, the diameter of the domain times "
         "what was cut off.",
+    )
+
+
+def _corrected(case: Case, rows: tuple[Row, ...]) -> tuple[str, ...]:
+    """Say what observed feasibility moves take off the bound on regret, if there is one."""
+    bounded = any("regret" in row.quantity and row.bound is not None for row in rows)
+    observed = _setting(case).observed
+    if not bounded or observed is None or case.uncovered:
+        return ()
+    seen = observed if observed.advice is None else observed.advice
+    if seen.correction == 0:
+        return ()
+    return (
+        f"Moves back to the constraints and the domain take {seen.correction:.6g} off the bound on "
+        "regret.",
     )
 
 
@@ -139,7 +159,9 @@ def _setting(case: Case) -> Setting:
     """What bounds need to know about the problem that was played and about the run."""
     observed = None if case.seen is None else case.seen.observed
     if observed is not None and case.advised is not None:
-        observed = replace(observed, advice=case.advised.observed())
+        observed = replace(observed, advice=case.advised.observed(case.run.horizon))
+    if observed is not None:
+        observed = replace(observed, correction=case.correction)
     setting = setting_of(case.played, case.run.first, observed, case.facts)
     if case.run.first is None:  # the first decision may have been anywhere
         setting = replace(

@@ -6,13 +6,12 @@ import html
 import json
 import math
 import re
-import shutil
 from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
-from ..display import Grid, latex, rounded
+from ..display import Grid, counted, latex, rounded, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +47,8 @@ def verdict(certificate: Certificate) -> str:
     """Say in one line what was played and whether the guarantees hold."""
     name = certificate.learner.split("(")[0] or "run"
     learner = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", name).lower()
-    seeds = "1 seed" if certificate.seeds == 1 else f"{certificate.seeds} seeds"
-    return f"{learner}, {seeds} x {certificate.horizon:,} rounds. {conclusion(certificate)}"
+    size = f"{counted(certificate.seeds, 'seed')} x {counted(certificate.horizon, 'round')}"
+    return f"{learner}, {size}. {conclusion(certificate)}"
 
 
 def conclusion(certificate: Certificate) -> str:
@@ -213,8 +212,7 @@ def as_text(certificate: Certificate, details: bool = False) -> str:
     """The certificate as plain text, as wide as the terminal but at most 100 columns."""
     from rich.console import Console
 
-    width = min(WIDEST, shutil.get_terminal_size((80, 24)).columns)
-    console = Console(width=width, color_system=None)
+    console = Console(width=terminal_width(WIDEST), color_system=None)
     with console.capture() as capture:
         for part in rich_parts(certificate, details):
             console.print(part)

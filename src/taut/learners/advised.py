@@ -306,6 +306,7 @@ class Advised(StepsFromDecision, Learner):
                 first_squared_slope=known.first_squared_slope,
                 clipped_slopes=known.clipped_slopes,
                 slopes=None,
+                correction=known.correction,
                 path=None,  # H9 is about the learner's own path
             )
         inner = replace(setting, observed=None if known is None else seen)

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from ..display import counted
 from ..engine import first_key, wrapped_key
 from ..problem.constants import Constants
 from ..problem.constraints import Linearisation
@@ -155,8 +156,8 @@ class _BanditLearner(Learner):
             )
         if feedback.points != self.count:
             return (
-                f"{type(self).__name__} plays {self.count} point(s) per round, the feedback shows "
-                f"{feedback.points}"
+                f"{type(self).__name__} plays {counted(self.count, 'point')} per round, the "
+                f"feedback shows {feedback.points}"
             )
         return ""
 

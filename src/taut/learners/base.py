@@ -267,6 +267,7 @@ class ObservedAdvice:
     squared_slopes: float
     first_squared_slope: float
     clipped_slopes: float = 0.0
+    correction: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -294,6 +295,9 @@ class Observed:
     """The sum over rounds of |p_t| - |q_t|."""
     path: float | None = None
     """The sum over rounds of |x_{t+1} - x_t|."""
+    correction: float = 0.0
+    """What feasibility moves take off the bound on regret (docs/theory.md, H2): the smallest over
+    seeds of the sum over rounds of m_t^2 / (2 eta_t)."""
     advice: ObservedAdvice | None = None
     """What the learner observed at its own decisions, in a run with advisers."""
 

@@ -12,17 +12,22 @@ from typing import Any
 import numpy as np
 
 from ..engine import Array
+from .base import Learner
+from .protocols import ClipsGradients
 
 __all__ = ["Clipping", "clip_of"]
 
 
 def clip_of(learner: Any) -> float | None:
     """Return how many times as long as the longest before it a loss gradient may be for this
-    learner, or for the learner inside it; None if it clips none."""
-    while learner is not None:
-        if hasattr(learner, "clip"):
-            clip: float | None = learner.clip
-            return clip
+    learner, or for the learner inside it; None if it clips none.
+
+    Options of other learners that are called `clip` are no concern of this function: a learner says
+    that it clips by the method of `ClipsGradients`.
+    """
+    while isinstance(learner, Learner):
+        if isinstance(learner, ClipsGradients):
+            return learner.gradient_clip()
         learner = getattr(learner, "learner", getattr(learner, "epochs", None))
     return None
 

@@ -28,6 +28,8 @@ __all__ = [
     "PlaysPoints",
     "Random",
     "RequestFirst",
+    "Shortened",
+    "Shortens",
     "StepsFromDecision",
     "Vectorised",
     "is_random",
@@ -107,6 +109,33 @@ class Grows(Protocol):
 
     def is_full(self, state: Any) -> bool:
         """Whether a state of any number of seeds may have lost something for lack of room."""
+
+
+@runtime_checkable
+class Shortens(Protocol):
+    """A learner with a part that is slow to compile and seldom needed. `simulate` plays the learner
+    without it first, and plays a chunk again in which it was needed."""
+
+    def shortened(self) -> Any:
+        """Return the learner without this part: a learner that has `fell_short`, or `self`."""
+
+
+@runtime_checkable
+class Shortened(Protocol):
+    """A learner without a part of its own."""
+
+    def fell_short(self, state: Any) -> jax.Array:
+        """Whether the part was needed in the last round, so that the state is wrong."""
+
+
+@runtime_checkable
+class ClipsGradients(Protocol):
+    """A learner that shortens loss gradients as `AdaGradNorm` does. What was cut off them is
+    observed, for its bound on regret."""
+
+    def gradient_clip(self) -> float | None:
+        """Return how many times as long as the longest before it a loss gradient may be; None if
+        none is clipped with these parameters."""
 
 
 @runtime_checkable

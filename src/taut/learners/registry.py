@@ -150,8 +150,5 @@ def register_learner(card: Card | None = None, /, **fields: Any) -> Any:
 
 def _card(name: str) -> Card:
     if not isinstance(name, str) or name not in LEARNERS:
-        raise ValueError(
-            f"learner: got {name!r}; expected one of "
-            f"{', '.join(LEARNERS)}{arguments.did_you_mean(name, LEARNERS)}"
-        )
+        raise ValueError(f"learner: got {name!r}{arguments.expected_one_of(name, LEARNERS)}")
     return LEARNERS[name]

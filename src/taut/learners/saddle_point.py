@@ -77,7 +77,7 @@ class SaddlePoint(StepsFromDecision, Learner):
         violation O(T^(3/4)).
 
         Arguments:
-            constants: R, G_f, G_g, D = max |g| and m are needed; G = max(G_f, G_g).
+            constants: R, G_f, G_g, B_g = max |g| and m are needed; G = max(G_f, G_g).
             horizon: T. The condition on delta has no solution when T is too short: then this is an
                 error.
             clipped: Proposition 4, the same rates for the clipped sum.

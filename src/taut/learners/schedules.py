@@ -223,11 +223,16 @@ class AdaGradNorm(Schedule):
         squared = jnp.sum(jnp.square(gradient))
         accepted, share = self._accepted(slopes, squared)
         after = Slopes(jnp.maximum(slopes.largest, accepted), slopes.total + accepted)
-        weighted = jnp.asarray(self.start_up, gradient.dtype) * after.largest + after.total
+        return self.after(after) * share, after
+
+    def after(self, slopes: Slopes) -> jax.Array:
+        """Return the step eta_t itself, from what is known after round t; 0 before the first
+        gradient that is not zero."""
+        dtype = slopes.total.dtype
+        weighted = jnp.asarray(self.start_up, dtype) * slopes.largest + slopes.total
         known = weighted > 0
-        scale = jnp.asarray(self.scale, gradient.dtype)
-        step = jnp.where(known, scale / jnp.sqrt(jnp.where(known, weighted, 1)), 0)
-        return step * share, after
+        scale = jnp.asarray(self.scale, dtype)
+        return jnp.where(known, scale / jnp.sqrt(jnp.where(known, weighted, 1)), 0)
 
     def _accepted(self, slopes: Slopes, squared: jax.Array) -> tuple[jax.Array, Any]:
         """The squared length of what is accepted of a gradient, and its share of the gradient."""

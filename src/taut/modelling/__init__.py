@@ -7,3 +7,7 @@ theory). `remembering` has models with `taut.previous(x)`. `hindsight` solves fo
 decision from the expressions themselves, with one part of the program per round from
 `round_programs`.
 """
+
+from ..extras import optional
+
+optional("cvxpy")

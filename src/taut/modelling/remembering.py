@@ -93,8 +93,8 @@ class RememberingModel(Problem):
         )
 
     def _tuple(self, data: Any) -> tuple[Any, ...]:
-        if not self.others:
-            return ()
+        if data is None:  # rows without other parameters than previous decisions
+            return (None,) * len(self.others)
         return data if isinstance(data, tuple) else self.keys.arranged(data, check=False)
 
     def arrange(self, data: Any) -> Any:

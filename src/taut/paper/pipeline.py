@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from .. import arguments, files
+from ..display import counted
 from . import beyond
 from .figures import draw_all
 from .report import write_report
@@ -16,12 +18,13 @@ from .reproduce import EXPERIMENTS, Options, reproduce
 
 __all__ = ["run_all"]
 
-_STYLES = {
-    "holds": "bold green",
-    "holds in part": "bold yellow",
-    "fails": "bold red",
-    "not asymptotic yet": "bold blue",
+_VERDICTS = {
+    "holds": ("+", "bold green"),
+    "holds in part": ("~", "bold yellow"),
+    "not asymptotic yet": ("?", "bold blue"),
+    "fails": ("-", "bold red"),
 }
+"""The sign and the colour of each verdict."""
 
 
 def run_all(
@@ -52,9 +55,8 @@ def run_all(
         result = reproduce(
             names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=True
         )
-        further = None
         if experiment == "all":
-            further = _timed(out, "beyond the paper", lambda: beyond.compare(out, quick))
+            _timed(out, "beyond the paper", lambda: beyond.compare(out, quick))
         _timed(out, "figures", lambda: draw_all(out))
         report = _timed(out, "report", lambda: write_report(out))
     except KeyboardInterrupt:
@@ -65,9 +67,7 @@ def run_all(
             )
         raise
     if not quiet:
-        _summary(result, json.loads((out / "timing.json").read_text()), report)
-        if further is not None:
-            _beyond(further)
+        _summary(result, json.loads((out / "timing.json").read_text())["total"], report)
     return {**result, "report": str(report)}
 
 
@@ -83,52 +83,19 @@ def _timed(out: Path, step: str, work: Any) -> Any:
     return done
 
 
-def _summary(result: dict[str, Any], timing: dict[str, Any], report: Path) -> None:
-    """Print the verdicts, the time of each step and the path of the report."""
-    from rich.table import Table
+def _summary(result: dict[str, Any], seconds: float, report: Path) -> None:
+    """Print a line per claim, how many have each verdict, and the path of the report."""
+    from rich.text import Text
 
-    console = _console()
-    verdicts = Table(
-        "id", "claim", "verdict", "same verdict under other choices", title="Claims of the paper"
-    )
+    console, counts = _console(), Counter(one["verdict"] for one in result["claims"])
+    width = max(map(len, counts), default=0)
     for one in result["claims"]:
-        style = _STYLES[one["verdict"]]
-        survives = {True: "yes", False: "no", None: ""}[one["survives"]]
-        verdicts.add_row(one["id"], one["claim"], f"[{style}]{one['verdict']}[/]", survives)
-    console.print(verdicts)
-    clock = Table("step", title="Time of each step")
-    clock.add_column("seconds", justify="right")
-    for name, seconds, kept in _by_experiment(timing["steps"]):
-        clock.add_row(name + (" (kept)" if kept else ""), f"{seconds:.1f}")
-    clock.add_row("all", f"{timing['total']:.1f}", style="bold")
-    console.print(clock)
-    console.print(f"report: {report}", soft_wrap=True)
-
-
-def _beyond(found: dict[str, list[dict[str, Any]]]) -> None:
-    """Print what the methods beyond the paper achieve on its experiments."""
-    from rich.table import Table
-
-    table = Table("experiment", "learner", title="Beyond the paper (no claim of it)")
-    for name in ("mean loss", "clipped violation", "peak violation"):
-        table.add_column(name, justify="right")
-    for experiment, rows in found.items():
-        for row in rows:
-            if row["learner"] in ("best fixed decision", *beyond.FEW):
-                numbers = (f"{row[name]:.4g}" for name in ("loss", "violation", "peak"))
-                table.add_row(experiment, row["learner"], *numbers)
-    _console().print(table)
-
-
-def _by_experiment(steps: list[dict[str, Any]]) -> list[tuple[str, float, bool]]:
-    """Return the time of each experiment, summed over its main results and its other choices."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for step in steps:
-        found.setdefault(step["step"].split("/")[0], []).append(step)
-    return [
-        (name, sum(s["seconds"] for s in group), all(s["kept"] for s in group))
-        for name, group in found.items()
-    ]
+        sign, style = _VERDICTS[one["verdict"]]
+        line = Text.assemble((f"{sign} {one['verdict']:{width}}", style), f"  {one['claim']}")
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in _VERDICTS if counts[verdict])
+    console.print(f"{counted(counts.total(), 'claim')}: {listed} ({seconds:,.0f} s).")
+    console.print(str(report), soft_wrap=True)
 
 
 def _console() -> Any:

@@ -12,8 +12,7 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments, files
 from ..arena import demand as _demand
+from ..extras import optional
+from ..progress import counting
 from .claims import judge
 from .experiments import dispatch, doubly_stochastic, theory, toy
 
@@ -130,12 +131,12 @@ def reproduce(
     series = _demand.read(options.demand) if options.demand else None
     clock: list[dict[str, Any]] = []
     jobs = [(name, k) for name in names for k in range(len(_choices(name, options)))]
-    with _bar(progress, len(jobs)) as tell:
+    with counting(progress, len(jobs), "experiments") as counter:
         for name, k in jobs:
             path = _path(folder, name, k)
             begun = time.perf_counter()
             kept = _finished(path, options)
-            tell(f"{name}" + (f" ({_choices(name, options)[k].label})" if k else ""))
+            counter.describe(f"{name}" + (f" ({_choices(name, options)[k].label})" if k else ""))
             if not kept:
                 data = _play(name, k, options, series)
                 data.attrs |= {"options": json.dumps(asdict(options)), "taut": version("taut")}
@@ -147,6 +148,7 @@ def reproduce(
                     "kept": kept,
                 }
             )
+            counter.advance()
     result = summary(folder, options)
     files.write_atomically(
         folder / "claims.json", json.dumps(result, indent=1, sort_keys=True).encode()
@@ -186,7 +188,7 @@ def summary(folder: str | Path, options: Options) -> dict[str, Any]:
 
 def load(folder: str | Path, name: str, options: Options | None = None) -> list[xarray.Dataset]:
     """Return the stored datasets of an experiment, the main choice first."""
-    import xarray as xr
+    xr = optional("xarray")
 
     paths = [_path(Path(folder), name, k) for k in range(len(_choices(name, options or Options())))]
     return [xr.load_dataset(path, engine="h5netcdf") for path in paths if path.exists()]
@@ -221,7 +223,7 @@ def _finished(path: Path, options: Options) -> bool:
     """Return True if the file exists and was computed with these options and this version."""
     if not path.exists():
         return False
-    import xarray as xr
+    xr = optional("xarray")
 
     try:
         with xr.open_dataset(path, engine="h5netcdf") as data:
@@ -232,33 +234,3 @@ def _finished(path: Path, options: Options) -> bool:
             )
     except (OSError, KeyError, ValueError):
         return False
-
-
-@contextmanager
-def _bar(show: bool, jobs: int) -> Iterator[Callable[[str], None]]:
-    if not show:
-        yield lambda text: None
-        return
-    import sys
-
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, transient=True, console=console) as bars:
-        bar, begun = bars.add_task("", total=jobs), [False]
-
-        def tell(text: str) -> None:
-            if not console.is_terminal:  # a bar would show nothing until the end
-                print(text, file=sys.stderr, flush=True)
-            bars.update(bar, description=text, advance=1 if begun[0] else 0)
-            begun[0] = True
-
-        yield tell
-        bars.update(bar, completed=jobs)

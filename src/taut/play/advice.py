@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from ..display import counted
 from ..engine import Array
 from ..learners import Advised, Learner
 from ..problem.feedback import Feedback
@@ -101,8 +102,8 @@ def advice_of_rounds(
         raise ValueError(
             f"advice: got shape {array.shape}; expected ({rounds}{experts}"
             f"{''.join(f', {n}' for n in shape)}): the decisions of "
-            f"{own.advisers} adviser(s) in {rounds} rounds, or the same after an axis of "
-            f"{seeds} seed(s)"
+            f"{counted(own.advisers, 'adviser')} in {counted(rounds, 'round')}, or the same "
+            f"after an axis of {counted(seeds, 'seed')}"
         )
     each = layout[0] == seeds and layout[1] == -1
     array = array.reshape(*array.shape[: 1 + each], own.advisers, *shape)

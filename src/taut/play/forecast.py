@@ -10,6 +10,9 @@ and into the cuts, by the exact projection that learners use. Where that is impo
 a lower bound of f. Otherwise f is evaluated at the new point, which is a new row and perhaps the
 best point so far. The level is half way between the lower bound and the best value, so the method
 knows how accurate it is. It needs one value and one gradient of f per step, and f may have kinks.
+
+Announced constraints may be curved. A point that exceeds one is not compared with the best point;
+the half-space of the constraint that it exceeds most is the new row instead of the model of f.
 """
 
 from __future__ import annotations
@@ -38,6 +41,10 @@ ACCURACY = 1e-6
 what rounding allows."""
 MOST = 400
 """Steps at most."""
+EXCEEDED = 0.1
+"""The distance to the half-space of an announced constraint from which on it counts as exceeded, as
+a share of accuracy times diameter. The result is moved into the announced constraints afterwards.
+"""
 
 
 class Minimum(NamedTuple):
@@ -58,7 +65,9 @@ class _Carry(NamedTuple):
     slopes: jax.Array
     """(M, d), zeros where there is no model."""
     constants: jax.Array
-    """f(x_j) - df(x_j).x_j, (M,)."""
+    """f(x_j) - df(x_j).x_j, (M,); for an announced constraint, minus its offset."""
+    limits: jax.Array
+    """Which models are half-spaces of announced constraints, (M,)."""
     used: jax.Array
     """The step in which each model last held with equality, (M,)."""
     steps: jax.Array
@@ -97,12 +106,20 @@ def best_for(
     def project(flat: jax.Array) -> jax.Array:
         return domain.project(flat.reshape(shape)).reshape(-1)
 
+    def limits(flat: jax.Array) -> Rows:
+        assert announced is not None
+        return rows_at(flat.reshape(shape), announced)
+
     together = Rows(*(jnp.concatenate(parts) for parts in zip(*rows, strict=True)))
-    across = jnp.asarray(domain.diameter, dtype)
-    found = minimised(
-        jax.value_and_grad(by_index(scalar)), project, start.reshape(-1), together, across
+    least = minimised(
+        jax.value_and_grad(by_index(scalar)),
+        project,
+        start.reshape(-1),
+        together,
+        jnp.asarray(domain.diameter, dtype),
+        None if announced is None else limits,
     )
-    return found.point.reshape(shape)
+    return least.point.reshape(shape)
 
 
 def minimised(
@@ -111,6 +128,7 @@ def minimised(
     start: jax.Array,
     rows: Rows,
     diameter: jax.Array,
+    limits: Callable[[jax.Array], Rows] | None = None,
 ) -> Minimum:
     """Return a minimiser of a convex function, and how far it may be from the minimum.
 
@@ -120,6 +138,8 @@ def minimised(
         start: a flat point that satisfies the rows, from which the search begins.
         rows: half-spaces, with unit normals or zeros.
         diameter: of the domain.
+        limits: the half-spaces of further constraints at a point, which they may exceed elsewhere;
+            None if there are none.
     """
     size, dtype = start.shape[0], start.dtype
     models = min(2 * size + 8, 64)
@@ -132,12 +152,27 @@ def minimised(
     ages = jnp.ones((count,), jnp.int32)
     places = lax.iota(jnp.int32, models)
 
+    def exceeded_limit(point: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Whether a limit is exceeded at a point, and the half-space of the most exceeded one."""
+        if limits is None:
+            return jnp.zeros((), bool), jnp.zeros_like(point), jnp.zeros((), dtype)
+        normals, offsets = limits(point)
+        distances = jnp.sum(normals * point[None], axis=1) - offsets
+        worst = distances >= jnp.max(distances)
+        chosen = worst & (jnp.cumsum(worst) == 1)
+        return (
+            jnp.max(distances) > EXCEEDED * share * diameter,
+            jnp.sum(jnp.where(chosen[:, None], normals, 0), axis=0),
+            jnp.sum(jnp.where(chosen, offsets, 0)),
+        )
+
     def moved(carry: _Carry) -> _Carry:
         level = (carry.lower + carry.upper) / 2
         length = jnp.sqrt(jnp.sum(carry.slopes * carry.slopes, axis=1))
         scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
         normals = jnp.concatenate([rows.normals, carry.slopes * scale[:, None]])
-        offsets = jnp.concatenate([rows.offsets, (level - carry.constants) * scale])
+        highest = jnp.where(carry.limits, 0, level)
+        offsets = jnp.concatenate([rows.offsets, (highest - carry.constants) * scale])
         result = exact_projection(
             project, carry.x, normals, offsets, ages, jnp.asarray(1, jnp.int32), diameter
         )
@@ -145,16 +180,20 @@ def minimised(
         excess = jnp.sum(normals * point[None], axis=1) - offsets
         empty = jnp.max(excess) > rounding
         value, slope = value_and_gradient(point)
+        exceeded, normal, offset = exceeded_limit(point)
         used = jnp.where(result.multipliers[-models:] > 0, carry.steps, carry.used)
         place = (places == jnp.argmin(used)) & ~empty
-        better = (value < carry.upper) & ~empty
+        better = (value < carry.upper) & ~empty & ~exceeded
+        slope = jnp.where(exceeded, normal, slope)
+        constant = jnp.where(exceeded, -offset, value - jnp.sum(slope * point))
         return _Carry(
             x=jnp.where(empty, carry.x, point),
             best=jnp.where(better, point, carry.best),
             upper=jnp.where(better, value, carry.upper),
             lower=jnp.where(empty, level, carry.lower),
             slopes=jnp.where(place[:, None], slope[None], carry.slopes),
-            constants=jnp.where(place, value - jnp.sum(slope * point), carry.constants),
+            constants=jnp.where(place, constant, carry.constants),
+            limits=jnp.where(place, exceeded, carry.limits),
             used=jnp.where(place, carry.steps, used),
             steps=carry.steps + 1,
         )
@@ -167,6 +206,7 @@ def minimised(
         lower=value - spread,
         slopes=jnp.where(first[:, None], slope[None], 0),
         constants=jnp.where(first, value - jnp.sum(slope * start), 0),
+        limits=jnp.zeros((models,), bool),
         used=jnp.where(first, 0, -1),
         steps=jnp.zeros((), jnp.int32),
     )

@@ -20,7 +20,7 @@ from jax import lax
 from ..engine import register_dataclass
 from ..learners import Learner
 from ..learners.advised import AdvisedState
-from ..learners.protocols import multiplier_of, side_by_side
+from ..learners.protocols import Shortened, multiplier_of, side_by_side
 from .round import Game, GameState, Played, announce, init, reveal
 
 __all__ = ["RECORDS", "Inputs", "Record", "Shape", "Span", "begin_all", "play_chunk"]
@@ -194,14 +194,23 @@ def _play_rounds(
         read = partial(lax.dynamic_index_in_dim, index=at, axis=int(seeded), keepdims=False)
         return jax.tree.map(read, data)
 
-    def body(i: jax.Array, carry: Any) -> Any:
-        state, records = carry
+    def goes_on(carry: Any) -> jax.Array:
+        i, state, _ = carry
+        if isinstance(learner, Shortened):
+            return (i < span.rounds) & ~jnp.any(learner.fell_short(state.learner))
+        return i < span.rounds
+
+    def body(carry: Any) -> Any:
+        i, state, records = carry
         state, row = one_round(learner, state, revealed(i), key)
-        return state, {name: _put(shape, name, records[name], row[name], i, axis) for name in row}
+        records = {name: _put(shape, name, records[name], row[name], i, axis) for name in row}
+        return i + 1, state, records
 
     row = jax.eval_shape(lambda state: one_round(learner, state, revealed(0), key)[1], state)
     records = {name: _empty(shape, name, row[name], axis) for name in row}
-    return lax.fori_loop(0, span.rounds, body, (state, records))
+    start = (jnp.zeros((), jnp.int32), state, records)
+    _, state, records = lax.while_loop(goes_on, body, start)
+    return state, records
 
 
 def _one_round(

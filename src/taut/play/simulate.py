@@ -4,8 +4,7 @@ resumed."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
+from ..display import counted
 from ..engine import first_key, random_key, require_jax
 from ..learners import Advised, Learner
 from ..learners.protocols import is_random
@@ -25,6 +25,7 @@ from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..problem.tables import index_of, warn_of_decreasing_times
+from ..progress import counting
 from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
@@ -108,7 +109,7 @@ def simulate(
             bit that of an uninterrupted one. A call with other arguments, functions or data is
             refused. Not noticed are changes of Python functions that a loss or constraint calls
             back while it runs (`jax.pure_callback`).
-        progress: show a progress bar.
+        progress: show a progress bar; where standard error is no terminal, write a line per minute.
 
     The horizon, parameters and data are traced: only a new problem, learner class or shape compiles
     again.
@@ -146,13 +147,13 @@ def simulate(
     source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
         LOG.info(
-            "simulating %d rounds, %d seed(s), with %s",
-            source.horizon,
-            source.seeds,
+            "simulating %s, %s, with %s",
+            counted(source.horizon, "round"),
+            counted(source.seeds, "seed"),
             _shown(learners),
         )
-    with _bar(progress, source.horizon) as advance:
-        run = _played(simulation, checkpoint, advance)
+    with counting(progress, source.horizon, "rounds") as counter:
+        run = _played(simulation, checkpoint, counter.advance)
     return run if index is None else replace(run, index=index[: source.horizon])
 
 
@@ -161,6 +162,8 @@ def _played(
 ) -> Run:
     """Play all chunks of a simulation; `advance` is told how many rounds were played."""
     horizon = simulation.stream.horizon
+    if checkpoint is not None:  # the last digits must not depend on where a run is continued
+        simulation = simulation.whole()
     with Checkpoint(checkpoint, simulation).open() as saved:
         carry, done = saved.resume()
         if done:
@@ -309,24 +312,3 @@ def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | N
         return None
     key = first_key() if key is None else key
     return jax.random.split(key, stream.seeds) if stream.seeds > 1 else jnp.expand_dims(key, 0)
-
-
-@contextmanager
-def _bar(show: bool, rounds: int) -> Iterator[Callable[..., None]]:
-    """Yield a function that is told how many rounds were played."""
-    if not show:
-        yield lambda count: None
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    with Progress(
-        TextColumn("rounds"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    ) as bars:
-        bar = bars.add_task("rounds", total=rounds)
-        yield lambda count: bars.advance(bar, count)

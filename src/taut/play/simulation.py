@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..engine import VERSION, Array
+from ..engine import VERSION, Array, chosen_passes
 from ..learners import Learner
 from ..learners.advised import AdvisedState
-from ..learners.protocols import Grows
+from ..learners.protocols import Grows, Shortened, Shortens
 from ..problem.compatibility import adversary_state, cast_data, count_constraints, round_shapes
 from ..problem.feedback import Feedback
 from ..problem.memory import shared_start
@@ -96,6 +96,8 @@ class Simulation:
     inputs: Inputs
     room: int
     """The size of states that may grow."""
+    short: bool
+    """Whether learners are played without parts that are seldom needed."""
     quick: bool = False
     """Whether to compile quickly rather than well, for a program that runs once."""
     advice: Advice | None = None
@@ -144,10 +146,11 @@ class Simulation:
             advised=isinstance(advice, Stream) or forecast is not None,
         )
         length = _chunk_length(shape, example, first.size, stream, chunk)
+        short = chosen_passes() is None
         start = shared_start(problem, score, first)
         inputs = Inputs(
             game=jax.tree.map(lambda leaf: _number(leaf, first.dtype), Game.of(problem, score)),
-            learner=_stacked(learners, feedback, first.dtype, ROOM),
+            learner=_stacked(learners, feedback, first.dtype, ROOM, short),
             x1=np.asarray(first),
             start=None if start is None else np.asarray(start),
             adversary=adversary_state(stream, first.dtype),
@@ -167,6 +170,7 @@ class Simulation:
             shape=shape._replace(length=-(-length // thinning) * thinning),
             inputs=inputs,
             room=ROOM,
+            short=short,
             quick=quick,
             advice=advice,
             forecast=forecast,
@@ -209,6 +213,9 @@ class Simulation:
         while done < self.stream.horizon:
             rounds = min(self.shape.length, self.stream.horizon - done)
             chunk = simulation._play_chunk(carry, self.block(done, rounds), done, rounds)
+            if simulation._fell_short(chunk.carry):
+                simulation = simulation.whole()
+                continue
             if simulation._is_full(chunk.carry):
                 simulation = simulation._larger()
                 carry = simulation._padded(carry)
@@ -222,11 +229,24 @@ class Simulation:
         state = carry.state.learner
         return any(isinstance(one, Grows) and one.is_full(state) for one in self.learners)
 
+    def _fell_short(self, carry: Carry) -> bool:
+        learner = self.inputs.learner
+        if not isinstance(learner, Shortened):
+            return False
+        return bool(np.any(learner.fell_short(carry.state.learner)))
+
+    def whole(self) -> Simulation:
+        """Return the same simulation with all parts of its learners from the first round on."""
+        return self._with_learners(self.room, short=False) if self.short else self
+
     def _larger(self) -> Simulation:
         """Return the same simulation with twice the room."""
-        room = 2 * self.room
-        learner = _stacked(self.learners, self.feedback, self.first.dtype, room)
-        return replace(self, room=room, inputs=replace(self.inputs, learner=learner))
+        return self._with_learners(2 * self.room, self.short)
+
+    def _with_learners(self, room: int, short: bool) -> Simulation:
+        learner = _stacked(self.learners, self.feedback, self.first.dtype, room, short)
+        inputs = replace(self.inputs, learner=learner)
+        return replace(self, room=room, short=short, inputs=inputs)
 
     def _padded(self, carry: Carry) -> Carry:
         """Return the carry of a smaller simulation with zeros in the new room."""
@@ -307,9 +327,10 @@ class Simulation:
         """Assemble the run."""
         scored = self.score or self.problem
         entries: dict[str, Any] = {"final": np.asarray(carry.state.x), **records}
-        hold = getattr(carry.state.learner, "cuts_hold", None)
-        if hold is not None:
-            entries["cuts_hold"] = np.asarray(hold)
+        for name in ("cuts_hold", "correction"):
+            of_state = getattr(carry.state.learner, name, None)
+            if of_state is not None:
+                entries[name] = np.asarray(of_state)
         if isinstance(carry.state.learner, AdvisedState):
             entries["advised"] = advice_facts(carry.state.learner)
         return Run(
@@ -338,14 +359,16 @@ class Simulation:
 
 
 def _stacked(
-    learners: tuple[Learner, ...], feedback: Feedback | None, dtype: Any, room: int
+    learners: tuple[Learner, ...], feedback: Feedback | None, dtype: Any, room: int, short: bool
 ) -> Any:
     """Return the learners as one tree of arrays, with room for their states.
 
     What they see must be the whole round: the state of another kind of feedback does not grow.
     """
     grow = feedback is None
-    sized = (one.with_room(room) if grow and isinstance(one, Grows) else one for one in learners)
+    sized = [one.with_room(room) if grow and isinstance(one, Grows) else one for one in learners]
+    if short and grow:
+        sized = [one.shortened() if isinstance(one, Shortens) else one for one in sized]
     ready = [as_arrays(through(learner, feedback), dtype) for learner in sized]
     return jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
 

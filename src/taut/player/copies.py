@@ -14,6 +14,7 @@ from ..play.with_feedback import through
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from .file import as_parts, check_size
+from .growth import with_room
 
 if TYPE_CHECKING:
     from .player import Player
@@ -51,7 +52,8 @@ def revived(
     from .player import Player
 
     parts = as_parts(arrays)
-    check_size(through(learner, feedback), problem.domain.shape, saved, parts)
+    sized = with_room(learner, saved.get("room"))
+    check_size(through(sized, feedback), problem.domain.shape, saved, parts)
     player = Player(
         learner,
         problem,

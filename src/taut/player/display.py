@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import arguments
 from ..display import Summary, brief, number, numbers
+from ..extras import optional
 
 if TYPE_CHECKING:
     import pandas
@@ -61,7 +62,7 @@ def _weights(player: Player) -> dict[str, Any]:
 
 def frame(player: Player, what: str) -> pandas.DataFrame:
     """Return what `Player.to_dataframe` describes."""
-    import pandas as pd
+    pd = optional("pandas")
 
     arguments.one_of("what", what, ("rounds", "totals"))
     names, history = _names(player), player.history

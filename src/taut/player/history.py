@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array
+from ..extras import optional
 
 if TYPE_CHECKING:
     import pandas
@@ -149,7 +150,7 @@ class History:
         time
         2026-01-01   2.0  -1.0   0.5
         """
-        import pandas as pd
+        pd = optional("pandas")
 
         rounds = self.rounds
         index = pd.Index(rounds, name="round")

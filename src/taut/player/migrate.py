@@ -24,6 +24,7 @@ from ..problem.domains import Domain
 from ..problem.domains.base import domain_from_dict
 from ..problem.problem import Problem
 from .file import as_parts, check_domain, check_size
+from .growth import with_room
 from .missing import MissingRounds
 from .tag import Differences, differences
 
@@ -106,7 +107,7 @@ def migrated(
     by: Learner = files.unpack(saved["learner"])
     before = domain_from_dict(saved["domain"])
     place = _places(problem, before, saved["problem"], renamed, notes)
-    state = _state(by, before, saved, parts, feedback)
+    state = _state(with_room(by, saved.get("room")), before, saved, parts, feedback)
     inner = getattr(state[0], "inner", state[0])
     centre = np.asarray(problem.domain.centre, float).ravel()
     x = np.where(place >= 0, np.asarray(state[0].x, float).ravel()[place], centre)
@@ -122,6 +123,8 @@ def migrated(
         history=saved.get("history"),
         **options,
     )
+    if player._room is not None and saved.get("room") is not None:
+        player._make_room(saved["room"])
     own, previous = player._layout.state.unpack(player._arrays, player._seen.stop)
     if previous is not None and state[1] is not None:
         there = np.asarray(state[1], float).ravel()[place]
@@ -214,9 +217,11 @@ def _resized(learner: Learner, before: Domain, problem: Problem, notes: list[str
     if files.same(before.to_dict(), after.to_dict()):
         return learner
     if isinstance(learner, HalfSpace):
-        fresh = HalfSpace.adaptive(before, memory=learner.memory, sweeps=learner.sweeps)
+        names = ("memory", "sweeps", "joint", "rows", "life")
+        cuts = {name: getattr(learner, name) for name in names}
+        fresh = HalfSpace.adaptive(before, **cuts)
         if files.same(files.pack(fresh), files.pack(learner)):
-            return HalfSpace.adaptive(after, memory=learner.memory, sweeps=learner.sweeps)
+            return HalfSpace.adaptive(after, **cuts)
     notes.append(
         f"{learner!r} is the learner of the old domain; pass learner= for one that is tuned for "
         "the new one"

@@ -19,7 +19,7 @@ from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Advised, Learner
 from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
-from ..learners.protocols import is_random, points_of, seeded
+from ..learners.protocols import Grows, is_random, points_of, seeded
 from ..learners.registry import as_learner, with_default
 from ..play.advice import advice_of_round, check_advised
 from ..play.announced import check_announced, count_announced
@@ -49,6 +49,7 @@ from .copies import revived, unpickled
 from .data_types import DataTypes
 from .decision import RoundDecision
 from .extremes import COLUMNS, NAMES, Extremes, RunningExtremes
+from .growth import first_room, padded, with_room
 from .guards import as_limits, check_reaction, refuted_event, thresholds
 from .history import History
 from .hooks import Event, Hooks, Refused
@@ -121,6 +122,9 @@ class Player(Displayed):
     (2, [0.0])
     """
 
+    _arrays: tuple[Any, ...]
+    _report: Array
+
     def __init__(
         self,
         learner: Learner | str | Problem | None = None,
@@ -161,22 +165,16 @@ class Player(Displayed):
         check_feasible(problem)
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
-        ready = as_arrays(through(learner, self.feedback), self._dtype)
+        self._room = first_room(learner, self.feedback)  # slots of a state that grows
+        ready = as_arrays(through(with_room(learner, self._room), self.feedback), self._dtype)
         begun = ready.init(first, self._learned)
         if is_random(ready):
             own = first_key() if key is None else random_key("key", key, usual=True)
             begun = seeded(ready, begun, own)
         state = begun, shared_start(problem, None, first)
         self._stated = thresholds(problem, np.inf, self._dtype)
-        self._fixed = Game.of(problem), ready
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
-        self._layout = Layout(
-            Packing.of((*self._fixed, self._stated), self._dtype),
-            Packing.of(state, self._dtype),
-            self._seen.stop,
-        )
-        self._steps = Steps(problem, ready, self._layout, self._packed())
-        self._round_decision = RoundDecision(problem, self._dtype, self._steps, self._layout)
+        self._lay_out(ready, state)
         self._weights = Weights.of(ready, self._layout)
         self._last_data: Any = None  # of the last round, for forecasts
         self._running = RunningTotals(self._count)
@@ -216,6 +214,35 @@ class Player(Displayed):
         self.migration: tuple[str, ...] = ()
         """What was not taken over when the player was loaded for another problem."""
 
+    def _lay_out(self, ready: Any, state: Any) -> None:
+        """Fix how a learner's state is packed, and the steps that take it."""
+        self._fixed = Game.of(self.problem), ready
+        self._layout = Layout(
+            Packing.of((*self._fixed, self._stated), self._dtype),
+            Packing.of(state, self._dtype),
+            self._seen.stop,
+        )
+        self._steps = Steps(self.problem, ready, self._layout, self._packed())
+        self._round_decision = RoundDecision(self.problem, self._dtype, self._steps, self._layout)
+
+    def _make_room(self, room: int) -> None:
+        """Give a state that grows so many slots. What `undo` needs moves with it."""
+        unpack = self._layout.state.unpack
+        before = [self._arrays, *([] if self._last is None else [self._last[0]])]
+        states = [unpack(arrays, self._seen.stop) for arrays in before]
+        ready = as_arrays(with_room(self.learner, room), self._dtype)
+        larger = ready.init(jnp.asarray(states[0][0].x), self._learned), states[0][1]
+        states = [padded(state, larger) for state in states]
+        self._room = room
+        self._lay_out(ready, states[0])
+        after = [
+            self._layout.state.pack_traced(state, jnp.asarray(arrays[0][: self._seen.stop]))
+            for arrays, state in zip(before, states, strict=True)
+        ]
+        self._arrays, self._report = after[0], np.asarray(after[0][0])
+        if self._last is not None:
+            self._last = after[1], np.asarray(after[1][0]), *self._last[2:]
+
     def _packed(self) -> tuple[Any, ...]:
         """Return game, learner and thresholds as the compiled steps take them."""
         packed = self._layout.fixed.pack((*self._fixed, self._stated))
@@ -224,7 +251,8 @@ class Player(Displayed):
     def _set_state(self, state: Any) -> None:
         nothing = jnp.zeros(self._count, self._dtype)
         decision = jnp.asarray(state[0].x, self._dtype)
-        self._arrays = self._layout.state.pack_traced(state, header(0, 0, nothing, decision))
+        packed = self._layout.state.pack_traced(state, header(0, 0, nothing, decision))
+        self._arrays = packed
         self._report = np.asarray(self._arrays[0])
         self._round_decision.forget()
 
@@ -331,10 +359,21 @@ class Player(Displayed):
     def cuts_hold(self) -> bool | None:
         """Whether all projections of a half-space learner on its cuts were exact so far; `None` for
         other learners."""
+        hold = self._of_state("cuts_hold")
+        return None if hold is None else bool(hold)
+
+    @property
+    def correction(self) -> Array | None:
+        """What the feasibility moves of a half-space learner take off its bound on regret so far;
+        `None` for other learners."""
+        found = self._of_state("correction")
+        return None if found is None else np.asarray(found)
+
+    def _of_state(self, name: str) -> Any:
+        """Return an entry of the learner's state; `None` if it has none of this name."""
         with self._lock:
             state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
-        hold = getattr(state, "cuts_hold", None)
-        return None if hold is None else bool(hold)
+        return getattr(state, name, None)
 
     def state(self) -> dict[str, Any]:
         """Return round, decision and totals as numbers, lists and dicts, which fit into JSON.
@@ -842,6 +881,10 @@ class Player(Displayed):
         self._round_decision.forget()
         self._running.add(scored)
         self._extremes.add(report[self._seen])
+        if self._room is not None:
+            state, _ = self._layout.state.unpack(arrays, self._seen.stop)
+            if cast("Grows", self.learner).is_full(state):
+                self._make_room(2 * self._room)
 
     def _finish(self, given: bool) -> None:
         """End the round of the last request."""
@@ -907,6 +950,8 @@ class Player(Displayed):
                 tag.tag_of(self.problem, names, structure),
             )
             header["history"] = self._history.asked
+            if self._room is not None:
+                header["room"] = self._room
             if self.migration:
                 header["migration"] = list(self.migration)
             last = None if self._guard is None else self._guard.last
@@ -1030,6 +1075,8 @@ class Player(Displayed):
 
     def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
         """Set the state, the totals and the type of the data to those of a file."""
+        if self._room is not None:
+            self._make_room(saved["room"])
         model = self._layout.state.unpack(self._arrays, self._seen.stop)
         self._set_state(files.like(model, parts["state"]))
         decision = self._report[self._played].reshape(self._shape)

@@ -1,5 +1,5 @@
 """Figures of runs, players and judgements, in one style.
 
-Read `style` first, then `methods` (behind `run.plot()` and `player.plot()`), `of_run` and
-`of_judgement`. Figures read results and never simulate.
+Read `style` and `families` first, then `curves`, `methods` (behind `run.plot()` and
+`player.plot()`) and `of_judgement`. Figures read results and never simulate.
 """

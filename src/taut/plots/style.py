@@ -1,13 +1,12 @@
-"""The style of all figures: style sheet, palette, and helpers for panels, curves and legends.
-
-The colours are those of Okabe and Ito (and a dark one of Tol's), which colour-blind readers can
-distinguish.
-"""
+"""The style of all figures: style sheet, colours of lines that show no learner, and helpers for
+panels, curves, axes and legends. `families` has the colours and markers of learners."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -19,13 +18,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BOUND",
-    "FAMILIES",
+    "ENTRIES",
+    "EXCEEDED",
+    "HOLDS",
+    "INK",
+    "SILENT",
     "axes_for",
     "curve",
+    "dark_figures",
+    "empty",
     "label_panels",
     "legend_below",
+    "legend_inside",
     "log_axis",
+    "log_axis_with_zero",
     "new_figure",
+    "shade",
     "styled",
 ]
 
@@ -35,17 +43,21 @@ R = TypeVar("R")
 BOUND: tuple[float, tuple[float, float]] = (0, (4.0, 2.0))
 """Dashes of a bound."""
 
-FAMILIES = {
-    "ogd": "#D55E00",
-    "a-ogd": "#CC79A7",
-    "a-ogd-strong": "#882255",
-    "clipped": "#0072B2",
-    "scaled": "#56B4E9",
-    "strong": "#009E73",
-    "strong-scaled": "#6CCFAE",
-    "other": "#222222",
-}
-"""Colour of every family of learners."""
+ENTRIES = (
+    "#0072B2",
+    "#D55E00",
+    "#1E6B43",
+    "#E8A0CC",
+    "#868686",
+    "#6B1F57",
+    "#5FB8F5",
+    "#F2B705",
+    "#2A1A6E",
+)
+"""Colours of lines that show no learner: entries of a decision, quantities, constraints."""
+INK = "#222222"
+HOLDS, EXCEEDED, SILENT = "#1E6B43", "#B00020", "#999999"
+"""Colours of a bound that holds, of one that is exceeded, and of one that says nothing."""
 
 SHEET: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -81,6 +93,28 @@ SHEET: dict[Any, Any] = {
 }
 
 
+DARK: dict[Any, Any] = {
+    "figure.facecolor": "#0d1117",
+    "axes.facecolor": "#0d1117",
+    "savefig.facecolor": "#0d1117",
+    "grid.color": "#2b3138",
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), "#e6edf3"),
+    **dict.fromkeys(("axes.titlecolor", "xtick.color", "ytick.color"), "#e6edf3"),
+}
+"""What differs on a dark page."""
+_dark = ContextVar("taut_dark_figures", default=False)
+
+
+@contextmanager
+def dark_figures() -> Iterator[None]:
+    """Return a context in which figures are drawn for a dark page."""
+    before = _dark.set(True)
+    try:
+        yield
+    finally:
+        _dark.reset(before)
+
+
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Draw under the style sheet, and leave matplotlib's settings as they were."""
 
@@ -93,7 +127,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
         defaults = {
             name: mpl.rcParamsDefault[name] for name in mpl.rcParamsDefault if "backend" not in name
         }
-        with mpl.rc_context({**defaults, **SHEET}):
+        with mpl.rc_context({**defaults, **SHEET, **(DARK if _dark.get() else {})}):
             return draw(*args, **options)
 
     return inner
@@ -163,7 +197,8 @@ def curve(
         mean, low, high = (np.where(part > 0, part, np.nan) for part in (mean, low, high))
     axes.plot(x, mean, label=label, **options)
     if len(values) > 1:
-        axes.fill_between(x, low, high, color=options["color"], alpha=0.16, linewidth=0)
+        band = {"color": options["color"], "alpha": 0.16, "linewidth": 0}
+        axes.fill_between(x, low, high, label=f"range of {len(values)} seeds", **band)
 
 
 def log_axis(axis: Axis, ticks: Any = None) -> None:
@@ -175,6 +210,56 @@ def log_axis(axis: Axis, ticks: Any = None) -> None:
     if ticks is not None:
         axis.set_major_locator(FixedLocator(list(ticks)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def log_axis_with_zero(axes: Axes, axis: Axis, values: Iterable[Any]) -> None:
+    """Make an axis logarithmic that also shows zero, which has a tick of its own.
+
+    Below the smallest value, rounded down to a power of ten, the axis is linear. Values that are
+    more than ten powers of ten below the largest are rounding, and lie at zero.
+    """
+    from matplotlib.ticker import FixedLocator
+
+    sizes = np.concatenate([np.abs(np.ravel(np.asarray(one, float))) for one in values])
+    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    if not len(sizes):
+        return
+    top = float(np.log10(sizes.max()))
+    low = float(np.floor(np.log10(max(sizes.min(), sizes.max() * 1e-10))))
+    low = min(low, np.ceil(top) - 1)
+    set_scale = axes.set_yscale if axis is axes.yaxis else axes.set_xscale
+    set_scale("symlog", linthresh=10**low, linscale=0.6)
+    powers = np.arange(low, np.ceil(top) + 3, max(1, round((top - low) / 5)))
+    ends = axis.get_view_interval()
+    ticks = [0.0, *(10.0**powers), *(-(10.0**powers) if ends[0] < -(10**low) else ())]
+    log_axis(axis)
+    axis.set_major_locator(FixedLocator(ticks))
+
+
+def shade(colour: str, share: float) -> str:
+    """Return a colour mixed with white, or with black if the share is negative."""
+    from matplotlib.colors import to_hex, to_rgb
+
+    end = 1.0 if share > 0 else 0.0
+    red, green, blue = (part + (end - part) * abs(share) for part in to_rgb(colour))
+    return str(to_hex((red, green, blue)))
+
+
+def empty(axes: Axes, reason: str) -> None:
+    """Write into an empty panel why it is empty."""
+    import textwrap
+
+    text, centre = "\n".join(textwrap.wrap(reason, 32)), axes.transAxes
+    axes.text(0.5, 0.5, text, transform=centre, ha="center", va="center", color="#666666")
+
+
+def legend_inside(axes: Axes) -> None:
+    """Explain line, band and bound in a legend, once each; a line alone needs none."""
+    handles: dict[str, Any] = {}
+    for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+        handles.setdefault(label, handle)
+    if len(handles) > 1:
+        axes.legend(list(handles.values()), list(handles), fontsize=7)
 
 
 def label_panels(panels: Sequence[Axes], titles: Sequence[str], letters: str = "abcdefgh") -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine import Array
+from ..extras import optional
 from .sparse import Entries
 
 __all__ = ["ConicForm", "ConicSet", "Solution", "Solver", "backend", "conic_form"]
@@ -94,7 +95,7 @@ def conic_form(program: Any, variables: list[Any], tracked: list[Any] | None = N
         variables: those whose values are wanted.
         tracked: constraints of the program whose dual values will be asked for.
     """
-    import cvxpy as cp
+    cp = optional("cvxpy")
     from scipy import sparse
 
     data, chain, inverse = program.get_problem_data(
@@ -296,7 +297,7 @@ class ConicSet:
     ) -> ConicSet:
         """The set {variables : constraints}; `tracked` are those among them whose dual values will
         be asked for."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         program = cp.Problem(
             cp.Minimize(sum(cp.sum(variable) for variable in variables)), constraints

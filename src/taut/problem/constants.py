@@ -17,7 +17,7 @@ SYMBOLS = {
     "loss_lipschitz": "G_f",
     "constraint_lipschitz": "G_g",
     "loss_range": "F",
-    "constraint_range": "D",
+    "constraint_range": "B_g",
     "strong_convexity": "H",
     "constraint_smoothness": "L",
     "constraint_count": "m",
@@ -85,13 +85,8 @@ class Constants:
             if name not in known:
                 symbols = {symbol.lower(): constant for constant, symbol in SYMBOLS.items()}
                 meant = symbols.get(name.lower())
-                hint = (
-                    f". Did you mean {meant!r}?" if meant else arguments.did_you_mean(name, known)
-                )
-                raise TypeError(
-                    f"{name}: got a constant that does not exist; expected one of "
-                    f"{', '.join(SYMBOLS)}{hint}"
-                )
+                expected = arguments.expected_one_of(meant or name, SYMBOLS)
+                raise TypeError(f"{name}: got a constant that does not exist{expected}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -136,8 +131,9 @@ class Constants:
         if missing:
             listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
             raise ValueError(
-                f"constants: {listed} unknown; expected a number for each: give it in "
-                "taut.Constants(...) or let problem.estimate_constants(stream, key) sample it"
+                f"constants: {listed} unknown; expected a number for each. State it in "
+                "taut.Constants(...), let problem.estimate_constants(stream, key) sample it, or "
+                "use the learner half-space, which needs none"
             )
         return tuple(getattr(self, n) for n in names)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine import Array, default_float
+from ..extras import optional
 from .conic import backend
 from .domains.support import centre_of, project_rows
 from .evaluation import constraint_evaluation
@@ -155,7 +156,7 @@ def _cutting_planes(
 ) -> Feasibility:
     """Kelley's method for min max g. Values are divided by `unit`, so that the solver's tolerances
     fit every scale."""
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     y, level = cp.Variable(problem.domain.shape), cp.Variable()
     rows = problem.domain.to_cvxpy(y)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..display import Displayed, Grid, Summary, number
+from ..display import Displayed, Grid, Summary, counted, number
 from ..engine import Array, default_float, notice_precision, random_key
 from .constants import SYMBOLS, Constants
 from .constraints import Constraints, JoinedConstraints, UserConstraints
@@ -517,8 +517,8 @@ def _check_loss(loss: Any, previous: bool) -> int:
                 else ""
             )
             raise TypeError(
-                f"loss: got a function with {required} required argument(s); expected {expected}: "
-                f"the decision and the round's data{mend}"
+                f"loss: got a function with {counted(required, 'required argument')}; expected "
+                f"{expected}: the decision and the round's data{mend}"
             ) from None
     return 2
 

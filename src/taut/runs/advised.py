@@ -12,7 +12,7 @@ from ..learners.base import ObservedAdvice
 if TYPE_CHECKING:
     from ..learners.advised import AdvisedState
 
-__all__ = ["AdviceFacts", "advice_facts"]
+__all__ = ["AdviceFacts", "advice_facts", "least_sum"]
 
 
 class AdviceFacts(NamedTuple):
@@ -25,9 +25,11 @@ class AdviceFacts(NamedTuple):
     """Loss beyond that of each adviser, in its rounds, (seed, adviser)."""
     slopes: Array
     """Of the loss at the learner's own decisions, as in `AdvisedState`."""
+    correction: Array
+    """What the learner's feasibility moves take off its bound on regret."""
 
-    def observed(self) -> ObservedAdvice:
-        """Return what bounds need, the worst over the seeds."""
+    def observed(self, rounds: int) -> ObservedAdvice:
+        """Return what bounds need after so many rounds, the worst over the seeds."""
         largest, total, first, excess = self.slopes.T
         return ObservedAdvice(
             float(self.gap.max()),
@@ -35,10 +37,21 @@ class AdviceFacts(NamedTuple):
             float(total.max()),
             float(first.min()),
             float(excess.max()),
+            least_sum(self.correction, rounds),
         )
 
 
 def advice_facts(state: AdvisedState) -> AdviceFacts:
     """Return the facts of a state, or of states with leading axes."""
     gap = np.asarray(state.gap, float) + np.asarray(state.gap_before, float)
-    return AdviceFacts(gap, np.asarray(state.regret, float), np.asarray(state.slopes, float))
+    correction = np.asarray(getattr(state.base, "correction", np.zeros_like(state.gap)))
+    return AdviceFacts(
+        gap, np.asarray(state.regret, float), np.asarray(state.slopes, float), correction
+    )
+
+
+def least_sum(sums: Array, rounds: int) -> float:
+    """Return the smallest of some sums of so many numbers that are not negative, less what rounding
+    can have added to it: half a unit of the last place in each addition."""
+    room = max(0.0, 1 - rounds * float(np.finfo(sums.dtype).eps))
+    return room * float(np.min(sums))

@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import arguments, files, storage
 from ..engine import KEYS, Array, wrapped_key
+from ..extras import optional
 from ..learners import Learner
 from ..problem.feedback import Feedback
 from . import labels
@@ -71,7 +72,7 @@ def content(data: xarray.Dataset) -> bytes:
     It is written without xarray, which would take a lock of the cluster on a Dask worker and fail
     there.
     """
-    import h5netcdf
+    h5netcdf = optional("h5netcdf")
 
     buffer = io.BytesIO()
     with h5netcdf.File(buffer, "w") as file:
@@ -128,7 +129,7 @@ def _has_checksum(content: bytes) -> bool:
 def _read(content: bytes) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return header and arrays. What could make HDF5 open other files or decompress is refused
     first."""
-    import h5py
+    h5py = optional("h5py")
 
     names = {
         *RECORDS,

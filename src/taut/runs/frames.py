@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array
+from ..extras import optional
 from .totals import Totals
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _kept(run: Run, what: str) -> dict[str, Array]:
 
 
 def _framed(run: Run, columns: dict[str, Array], every: int) -> pandas.DataFrame:
-    import pandas as pd
+    pd = optional("pandas")
 
     rounds = pd.RangeIndex(1, run.horizon + 1, name="round") if run.index is None else run.index
     rounds = rounds[every - 1 :: every]
@@ -94,7 +95,7 @@ def _framed(run: Run, columns: dict[str, Array], every: int) -> pandas.DataFrame
 
 
 def _totals(run: Run) -> pandas.DataFrame:
-    import pandas as pd
+    pd = optional("pandas")
 
     totals: Totals = run.totals
     names = coordinates(run, run.constraint_names, totals.peak.shape[-1:], "g")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..engine import Array
+from ..extras import optional
 
 if TYPE_CHECKING:
     import xarray
@@ -83,7 +84,7 @@ def read(
 
 
 def _index(about: dict[str, Any], values: Array | None, horizon: int) -> Any:
-    import pandas as pd
+    pd = optional("pandas")
 
     name = about["name"]
     if name is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import Array
+from ..extras import optional
 from ..learners import Learner
 from . import file as run_file
 from . import labels
@@ -72,6 +74,9 @@ class Run(Displayed):
     cuts_hold: Array | None = field(default=None, repr=False, compare=False)
     """For each seed, whether all projections of a half-space learner on its cuts were exact. This
     is not saved; playing the run again tells it."""
+    correction: Array | None = field(default=None, repr=False, compare=False)
+    """For each seed, what the feasibility moves of a half-space learner take off its bound on
+    regret: the sum of m_t^2 / (2 eta_t). This is not saved either."""
     advised: AdviceFacts | None = field(default=None, repr=False, compare=False)
     """What a run with advisers observed. This is not saved either."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
@@ -108,7 +113,7 @@ class Run(Displayed):
             )
         picked: dict[str, Any] = {
             name: getattr(self, name)[index]
-            for name in (*RECORDS, "final", "cuts_hold")
+            for name in (*RECORDS, "final", "cuts_hold", "correction")
             if getattr(self, name) is not None
         }
         if self.advised is not None:
@@ -136,6 +141,8 @@ class Run(Displayed):
         self,
         quantity: str | None = None,
         *,
+        quantities: Sequence[str] | None = None,
+        log: bool | None = None,
         ax: Any = None,
         bound: float | None = None,
         best: Any = None,
@@ -149,19 +156,30 @@ class Run(Displayed):
                 or "weights" of learner and advisers (if recorded); by default the first three. With
                 several constraints, "excess" is the sum of the largest of each round,
                 `taut.metrics.largest_excess`.
-            ax: the Matplotlib axes to draw on, three of them without `quantity`; by default new
-                ones.
+            quantities: several of these, one panel each.
+            log: by default the axis of violations is logarithmic, with a marked zero; True makes
+                both axes logarithmic, False none.
+            ax: the Matplotlib axes to draw on, as many as there are panels; by default new ones.
             bound: a number to draw as a dashed line, for example a bound of a certificate.
             best: for "regret", what `taut.hindsight(problem, stream)` returned; by default it is
                 computed.
             line: options of the line, such as `color` and `label`.
 
-        Returns the axes, or an array of three. Without an index the horizontal axis counts rounds.
+        Returns the axes, or an array of axes for several panels. Without an index the horizontal
+        axis counts rounds.
         """
         from ..plots.methods import plot_run
 
+        if quantity is not None and quantities is not None:
+            raise ValueError(
+                f"quantities: got {quantities!r} beside quantity={quantity!r}; expected one of them"
+            )
+        if log is not None:
+            arguments.flag("log", log)
+        several = ("loss", "violation", "excess") if quantities is None else tuple(quantities)
+        names = several if quantity is None else (quantity,)
         regret = None
-        if quantity == "regret" and not self.swept:
+        if "regret" in names and not self.swept:
             from ..judge.regret_curve import cumulative_regret
 
             regret = cumulative_regret(self, best)
@@ -170,7 +188,8 @@ class Run(Displayed):
                 f"best: got {type(best).__name__} with quantity={quantity!r}; expected "
                 'quantity="regret"'
             )
-        return plot_run(self, quantity, ax, bound, line, regret)
+        panels = plot_run(self, names, ax, bound, log, line, regret)
+        return np.array(panels, dtype=object) if quantity is None else panels[0]
 
     def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
         """Return a tidy pandas table.
@@ -235,7 +254,7 @@ class Run(Displayed):
         return labels.add(self, self._to_xarray())
 
     def _to_xarray(self) -> xarray.Dataset:
-        import xarray as xr
+        xr = optional("xarray")
 
         lead = ("learner", "seed") if self.swept else ("seed",)
         axes = tuple(f"axis_{i}" for i in range(self.final.ndim - len(lead)))

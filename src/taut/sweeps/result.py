@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..display import Displayed, Grid, Summary
+from ..display import Displayed, Grid, Summary, counted
 from ..engine import Array
+from ..extras import optional
 from ..problem.streams import as_stream
 from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
@@ -128,7 +129,7 @@ class Sweep(Displayed):
 
         Measures that are neither a number nor one number per seed are left out; see `measures`.
         """
-        import pandas as pd
+        pd = optional("pandas")
 
         return pd.DataFrame(self.rows())
 
@@ -152,7 +153,11 @@ class Sweep(Displayed):
         if self.environments:
             hosts = {str(one["host"]) for one in self.environments}
             facts.append(
-                ("workers", f"{len(self.environments)} processes on {len(hosts)} machine(s)")
+                (
+                    "workers",
+                    f"{counted(len(self.environments), 'process', 'processes')} on "
+                    f"{counted(len(hosts), 'machine')}",
+                )
             )
         grids = []
         if self.failed:

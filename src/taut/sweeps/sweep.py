@@ -13,13 +13,13 @@ import jax
 
 from .. import arguments
 from ..engine import cache_folder, require_jax
+from ..progress import Counter, counting
 from ..storage import lock_folder
 from .cell import Cell, Ready, prepare
 from .driver import Driver
 from .executors import Workers, as_workers
 from .identity import Identities
 from .index import INDEX, write_index
-from .progress import Counter, counting
 from .result import Failure, Sweep
 from .store import Played, Store
 from .task import Error, Outcome, settings
@@ -286,4 +286,4 @@ def _counter(
 ) -> AbstractContextManager[Counter]:
     if isinstance(progress, Counter):
         return nullcontext(progress)
-    return counting(progress, total, workers.address)
+    return counting(progress, total, address=workers.address)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..display import counted
 from ..engine import double_precision
 from ..learners import LEARNERS, Card, Learner
 from .checks import Check, checks_for
@@ -57,7 +58,7 @@ def check_learner(
             failed[check.__name__] = str(error)
     if failed:
         listed = "".join(f"\n- {name}: {text}" for name, text in failed.items())
-        raise AssertionError(f"{card.name} fails {len(failed)} check(s):{listed}")
+        raise AssertionError(f"{card.name} fails {counted(len(failed), 'check')}:{listed}")
 
 
 _NEEDS_CARD = {

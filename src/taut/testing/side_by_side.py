@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..display import counted
 from ..engine import Array, passes
 from ..learners import Card, Learner
 from ..play.simulate import simulate
@@ -57,8 +58,8 @@ class Game(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"constraints written as {self.form}, decisions of {self.size} number(s) in "
-            f"{self.dtype}, {self.seeds} seeds"
+            f"constraints written as {self.form}, decisions of {counted(self.size, 'number')} "
+            f"in {self.dtype}, {counted(self.seeds, 'seed')}"
         )
 
 

@@ -17,10 +17,10 @@ from ... import storage
 from ...engine import VERSION
 from ...judge.over_seeds import Interval
 from ...learners import LEARNERS
+from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
 from .. import statistics, suite
 from ..entries import FACTORS, THEORY, known_card
-from ..families import FAMILIES, OTHERS, family_of
 from ..oracles import ORACLES
 from ..papers import paper_of
 from ..results import Result

@@ -14,8 +14,8 @@ from ...display import markdown as cell
 from ...display import markdown_code, terminal_width
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
+from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
-from ..families import FAMILIES, OTHERS, family_of
 from ..results import Result
 from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
 from .costs import Costs

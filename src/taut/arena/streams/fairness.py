@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
+from ...extras import optional
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.feedback.batched import Batched
@@ -128,7 +129,7 @@ def _draw(people: Callable[[], Population], seed: int, rounds: int) -> Array:
 
 def _best(people: Callable[[], Population], batches: Array, rounds: int) -> float:
     """The best decision for the people in all batches, each counted as often as it was drawn."""
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     found = people()
     rows, difference = found.features * found.labels[:, None], found.difference

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...engine import Array
+from ...extras import optional
 
 __all__ = ["smooth_best"]
 
@@ -31,7 +32,7 @@ def smooth_best(
         tolerance: the relative gap to the smallest value, proved by the linear lower bound at the
             result.
     """
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     x = np.asarray(start, float)
     value, gradient, hessian = oracle(x)

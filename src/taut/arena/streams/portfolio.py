@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
+from ...extras import optional
 from ...problem.constants import Constants
 from ...problem.domains import Simplex
 from ...problem.problem import Problem
@@ -134,7 +135,7 @@ def _history(relatives: Callable[[], Array], seed: int, rounds: int) -> Any:
 def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
     """The best weights under both caps. Days on which the turnover from the index is too large are
     added until there are none."""
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     covariance = market().covariance
     half = np.linalg.cholesky(covariance / (VARIANCE * covariance.mean())).T

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine import Array
+from ...extras import optional
 from ...problem.conic import ConicSet, second_order_cone
 from ...problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex
 from ...problem.sparse import Entries
@@ -131,7 +132,7 @@ def _joined(parts: list[tuple[int, int, _Part]], size: int) -> DomainRows:
 
 
 def _stated_by_cvxpy(scaling: Scaling) -> DomainRows:
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     u = cp.Variable(scaling.size)
     x = np.asarray(scaling.centre) + float(scaling.radius) * u

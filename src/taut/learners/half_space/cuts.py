@@ -24,12 +24,15 @@ from .projection import exact_projection
 
 __all__ = [
     "Cuts",
+    "Ended",
     "Rows",
+    "after",
     "confirm",
+    "exactly",
     "exceeded",
-    "finished",
     "first_largest",
     "no_cuts",
+    "nothing_moved",
     "remember",
     "remember_for_a_life",
     "sweep",
@@ -37,6 +40,10 @@ __all__ = [
 
 PARALLEL = 2e-12
 """Two unit normals are parallel if |a - b|^2 = 2 (1 - cosine) is below this: cosine > 1 - 1e-12."""
+
+LONG = 64
+"""Numbers of a decision from which products with all normals are left to XLA's own product of a
+matrix and a vector; sums are faster for fewer. Chosen by `python -m benchmarks.speed`."""
 
 
 class Cuts(NamedTuple):
@@ -53,11 +60,16 @@ class Cuts(NamedTuple):
 
     def alive(self, t: jax.Array) -> Cuts:
         """Return the cuts with huge offsets, which hold everywhere, for those that are not alive in
-        round t. They are finite, because 0 times infinity is not a number."""
+        round t."""
         if self.lifetimes is None:
             return self
-        alive, huge = lifetimes.alive(self.lifetimes, t), float(finfo(self.offsets.dtype).max) / 4
-        return self._replace(offsets=jnp.where(alive, self.offsets, huge))
+        alive = lifetimes.alive(self.lifetimes, t)
+        return self._replace(offsets=jnp.where(alive, self.offsets, _huge(self)))
+
+    @property
+    def in_force(self) -> jax.Array:
+        """A mask of the cuts that do not hold everywhere by their offset."""
+        return self.offsets < _huge(self)
 
 
 class Rows(NamedTuple):
@@ -96,7 +108,7 @@ def remember(
     slot = first_largest(jnp.where(same, 1, -cuts.active)) & worth
     write = slot & (~same | (offset < cuts.offsets))
     return Cuts(
-        jnp.where(write[None], normal[:, None], cuts.normals),
+        _written(cuts.normals, normal, write),
         jnp.where(write, offset, cuts.offsets),
         jnp.where(slot, t, cuts.active),
     )
@@ -137,7 +149,7 @@ def remember_for_a_life(
     seen = lifetimes.Revealed(slot, same, worth, distance, position)
     lives, write = lifetimes.updated(lives, seen, t, tolerance, life)
     return Cuts(
-        jnp.where(write[None], normal[:, None], cuts.normals),
+        _written(cuts.normals, normal, write),
         jnp.where(write, jnp.sum(normal * x) - distance, cuts.offsets),
         jnp.where(slot & worth, t, cuts.active),
         lives,
@@ -203,7 +215,19 @@ def sweep(
     return y, None if cuts is None or active is None else cuts._replace(active=active), left
 
 
-def finished(
+class Ended(NamedTuple):
+    """The result of an exact projection on cuts. It leaves normals out, which would be copied."""
+
+    point: jax.Array
+    moved: jax.Array
+    """The cuts that moved the point, (memory,)."""
+    expired: jax.Array
+    """The cuts that others contradict, (memory,)."""
+    hold: jax.Array
+    """Whether all cuts hold and none expired."""
+
+
+def exactly(
     project: Callable[[jax.Array], jax.Array],
     y: jax.Array,
     cuts: Cuts | None,
@@ -213,9 +237,8 @@ def finished(
     diameter: jax.Array,
     ages: jax.Array | None,
     first: jax.Array | None = None,
-) -> tuple[jax.Array, Cuts | None, jax.Array]:
-    """Project exactly; return the point, the cuts without those that the others contradict, and
-    whether all cuts hold.
+) -> Ended:
+    """Project exactly on the cuts that the others do not contradict.
 
     Arguments:
         project: the projection onto the domain, of flat points.
@@ -236,44 +259,76 @@ def finished(
     if first is not None:
         first = jnp.concatenate([jnp.zeros(normals.shape[0] - first.shape[0], bool), first])
     result = exact_projection(project, y, normals, offsets, rounds, t, diameter, first)
-    point = result.point
-    hold = ~exceeded(point, cuts, rows, tolerance)
-    if cuts is None:
-        return point, None, hold
-    count = cuts.offsets.shape[0]
+    count = 0 if cuts is None else cuts.offsets.shape[0]
     moved, expired = result.multipliers[:count] > 0, result.expired[:count]
-    holds = hold & ~jnp.any(expired)
+    hold = ~exceeded(result.point, cuts, rows, tolerance) & ~jnp.any(expired)
+    return Ended(result.point, moved, expired, hold)
+
+
+def nothing_moved(y: jax.Array, cuts: Cuts | None) -> Ended:
+    """Return the result for a point that satisfies all cuts."""
+    none = jnp.zeros((0 if cuts is None else cuts.offsets.shape[0],), bool)
+    return Ended(y, none, none, jnp.ones((), bool))
+
+
+def after(cuts: Cuts, ended: Ended, t: jax.Array) -> Cuts:
+    """Return the cuts after an exact projection. Those that expired hold everywhere."""
+    active = jnp.where(ended.moved, t, cuts.active)
     if cuts.lifetimes is not None:
-        lives = lifetimes.contradicted(cuts.lifetimes, expired)
-        active = jnp.where(moved, t, cuts.active)
-        return point, cuts._replace(active=active, lifetimes=lives), holds
-    active = jnp.where(expired, 0, jnp.where(moved, t, cuts.active))
-    kept = Cuts(
-        jnp.where(expired[None], 0, cuts.normals), jnp.where(expired, 0, cuts.offsets), active
+        lives = lifetimes.contradicted(cuts.lifetimes, ended.expired)
+        return cuts._replace(active=active, lifetimes=lives)
+    return cuts._replace(
+        offsets=jnp.where(ended.expired, _huge(cuts), cuts.offsets),
+        active=jnp.where(ended.expired, 0, active),
     )
-    return point, kept, holds
+
+
+def _huge(cuts: Cuts) -> float:
+    """An offset of a cut that holds everywhere; finite, because 0 times infinity is no number."""
+    return float(finfo(cuts.offsets.dtype).max) / 4
 
 
 def exceeded(
     y: jax.Array, cuts: Cuts | None, rows: Rows | None, tolerance: jax.Array | float = 0.0
 ) -> jax.Array:
     """Whether a cut or a row is exceeded by more than the tolerance and rounding."""
-    worst = []
+    most = tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
+    over = jnp.zeros((), bool)
     if cuts is not None:
-        worst.append(jnp.max(_excess(cuts, y)))
+        over |= jnp.any(_excess(cuts, y) > most)
     if rows is not None:
-        worst.append(jnp.max(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets))
-    largest = worst[0] if len(worst) == 1 else jnp.maximum(*worst)
-    return largest > tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
+        over |= jnp.any(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets > most)
+    return over
+
+
+def _written(normals: jax.Array, normal: jax.Array, write: jax.Array) -> jax.Array:
+    """Write a normal in the slot of the mask, if there is one. Only this slot is touched."""
+    slot = place_of_largest(write.astype(jnp.int32))
+    before = lax.dynamic_index_in_dim(normals, slot, 1, keepdims=False)
+    after = jnp.where(jnp.any(write), normal, before)
+    return lax.dynamic_update_index_in_dim(normals, after, slot, 1)
 
 
 def _parallel(cuts: Cuts, normal: jax.Array) -> jax.Array:
     """A mask of the cuts with this normal."""
-    return jnp.sum(jnp.square(cuts.normals - normal[:, None]), axis=0) < PARALLEL
+    if normal.shape[0] < LONG or normal.dtype != jnp.float64:
+        return jnp.sum(jnp.square(cuts.normals - normal[:, None]), axis=0) < PARALLEL
+    # Cosines need one product, but tell parallel normals apart from others in 64 bits only.
+    nearest = place_of_largest(_products(cuts, normal))
+    apart = lax.dynamic_index_in_dim(cuts.normals, nearest, 1, keepdims=False) - normal
+    place = lax.iota(jnp.int32, cuts.offsets.shape[0])
+    return (place == nearest) & (jnp.sum(jnp.square(apart)) < PARALLEL)
 
 
 def _excess(cuts: Cuts, y: jax.Array) -> jax.Array:
-    return jnp.sum(cuts.normals * y[:, None], axis=0) - cuts.offsets
+    return _products(cuts, y) - cuts.offsets
+
+
+def _products(cuts: Cuts, y: jax.Array) -> jax.Array:
+    """The inner products of all normals with a vector."""
+    if y.shape[0] < LONG:
+        return jnp.sum(cuts.normals * y[:, None], axis=0)
+    return y @ cuts.normals
 
 
 def _over_cuts(

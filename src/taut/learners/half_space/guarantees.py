@@ -40,6 +40,13 @@ class _Rule:
     regret_extra: tuple[str, ...] = ()
     """Assumptions of the bound on regret alone."""
 
+    def less(self, correction: float) -> _Rule:
+        """Return the rule with the observed feasibility moves subtracted from its regret."""
+        if correction == 0:
+            return self
+        whole = self.regret
+        return replace(self, regret=lambda **known: whole(**known) - correction)
+
 
 def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
     """Yield one entry per theorem and quantity."""
@@ -47,6 +54,7 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
     if isinstance(rule, str):
         yield Guarantee.none("regret", "half-space", rule)
         return
+    rule = rule.less(0.0 if setting.observed is None else setting.observed.correction)
     found = [*_regret(learner, setting, horizon, rule), *_general(learner, setting, horizon, rule)]
     if setting.announced:
         yield from _announced(found, float(learner.margin))

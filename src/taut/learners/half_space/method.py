@@ -27,10 +27,11 @@ constraints that must never be violated.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import field, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -61,12 +62,15 @@ from . import guarantees as half_space_guarantees
 from .announced import enforced
 from .cuts import (
     Cuts,
+    Ended,
     Rows,
+    after,
     confirm,
+    exactly,
     exceeded,
-    finished,
     first_largest,
     no_cuts,
+    nothing_moved,
     remember,
     remember_for_a_life,
     sweep,
@@ -79,6 +83,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HalfSpace", "HalfSpaceState"]
 
+Make = TypeVar("Make", bound=Callable[..., Any])
 ROWS = ("largest", "all")
 MEMORY, SWEEPS, START_UP = 16, 2, 100.0
 """Defaults, chosen by `python -m benchmarks.frontier`."""
@@ -104,6 +109,9 @@ class HalfSpaceState(NamedTuple):
     cuts_hold: jax.Array
     """Whether all cuts held after every round so far, within D / (t + 1)^2, and none was dropped
     because others contradict it."""
+    correction: jax.Array
+    """The sum of m_t^2 / (2 eta_t) over the rounds so far, which is subtracted from the bound on
+    regret. m_t^2 is the sum of the squares of moves onto H_t and the domain."""
 
 
 class _Models(NamedTuple):
@@ -114,6 +122,45 @@ class _Models(NamedTuple):
     distances: jax.Array
     """(g_i(x_t) + rho) / |dg_i(x_t)|, the signed distance of x_t from the boundary of each
     half-space."""
+
+
+def _cut_options(
+    constants: Constants | None,
+    problem: Problem | None,
+    *,
+    memory: int | None = MEMORY,
+    sweeps: int | None = SWEEPS,
+    joint: bool | None = None,
+    rows: str = "largest",
+    life: int | str | None = BY_PROBLEM,
+) -> dict[str, Any]:
+    """Return the fields of a half-space learner that do not depend on its step: the options that
+    all constructors share, with their defaults."""
+    if joint is None:  # where there is one constraint that is known to be smooth
+        joint = (
+            constants is not None
+            and constants.constraint_smoothness is not None
+            and constants.constraint_count == 1
+        )
+    return {
+        "memory": memory,
+        "sweeps": sweeps,
+        "joint": arguments.flag("joint", joint),
+        "rows": rows,
+        "life": _life(life, problem, memory),
+    }
+
+
+def _with_cut_options(make: Make) -> Make:
+    """Give a constructor the signature of what it takes: its own arguments, and those of
+    `_cut_options` in the place of `**cuts`."""
+    own = list(inspect.signature(make).parameters.values())[:-1]
+    shared = inspect.signature(_cut_options).parameters.values()
+    options = [one for one in shared if one.kind is one.KEYWORD_ONLY]
+    make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [*own, *options], return_annotation="HalfSpace"
+    )
+    return make
 
 
 @learner_dataclass
@@ -134,8 +181,8 @@ class HalfSpace(StepsFromDecision, Learner):
             1)^2.
         margin: rho, added to every constraint.
         memory: number of kept cuts. Keep none if values are noisy or if the comparator moves.
-            `None` keeps all of them: `simulate` enlarges the memory as it plays, every projection
-            is exact, and `sweeps` and `joint` have no effect.
+            `None` keeps all of them: `simulate` and players enlarge the memory as they play, every
+            projection is exact, and `sweeps` and `joint` have no effect.
         sweeps: number of sweeps over the cuts in a round at most; where a cut is still exceeded,
             the exact projection follows. `None` projects exactly at once.
         joint: whether the last projection is onto the domain and H_t together, which smooth
@@ -188,18 +235,15 @@ class HalfSpace(StepsFromDecision, Learner):
                 )
 
     @classmethod
+    @_with_cut_options
     def adaptive(
         cls,
         domain: Domain | None = None,
         constants: Constants | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        start_up: float = START_UP,
-        joint: bool | None = None,
-        rows: str = "largest",
-        clip: float | None = CLIP,
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        start_up: float = START_UP,
+        clip: float | None = CLIP,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta_t = R / sqrt(start_up max |q|^2 + sum |q|^2): no constants, no horizon (the default
         learner).
@@ -208,74 +252,47 @@ class HalfSpace(StepsFromDecision, Learner):
         absurd reading does not end all movement.
         """
         radius, diameter = sizes(domain, constants)
-        return cls(
-            AdaGradNorm(radius, start_up, clip),
-            diameter,
-            0.0,
-            memory,
-            sweeps,
-            _joint(joint, constants),
-            rows,
-            _life(life, problem, memory),
-        )
+        step = AdaGradNorm(radius, start_up, clip)
+        return cls(step, diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
+    @_with_cut_options
     def tuned(
         cls,
         constants: Constants,
         horizon: int,
         domain: Domain | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        joint: bool | None = None,
-        rows: str = "largest",
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta = R / (G_f sqrt T) for a known horizon: regret <= G_f R sqrt T if the first decision
         is the centre."""
         radius, diameter = sizes(domain, constants)
         eta = radius / (_slope(constants) * math.sqrt(arguments.count("horizon", horizon)))
-        return cls(
-            Constant(eta),
-            diameter,
-            0.0,
-            memory,
-            sweeps,
-            _joint(joint, constants),
-            rows,
-            _life(life, problem, memory),
-        )
+        return cls(Constant(eta), diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
+    @_with_cut_options
     def anytime(
         cls,
         constants: Constants,
         domain: Domain | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        joint: bool | None = None,
-        rows: str = "largest",
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta_t = R / (G_f sqrt t): the same rates for every horizon."""
         radius, diameter = sizes(domain, constants)
-        eta = InverseRoot(radius / _slope(constants))
-        joint, life = _joint(joint, constants), _life(life, problem, memory)
-        return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
+        step = InverseRoot(radius / _slope(constants))
+        return cls(step, diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
+    @_with_cut_options
     def strongly_convex(
         cls,
         constants: Constants,
         domain: Domain | None = None,
-        memory: int | None = MEMORY,
-        sweeps: int | None = SWEEPS,
-        joint: bool | None = None,
-        rows: str = "largest",
-        life: int | str | None = BY_PROBLEM,
         problem: Problem | None = None,
+        **cuts: Any,
     ) -> HalfSpace:
         """eta_t = 1 / (H (t + t_0 - 1)), t_0 the least whole number with 1 / (H t_0) <= D / G_f.
 
@@ -285,9 +302,8 @@ class HalfSpace(StepsFromDecision, Learner):
         (modulus,) = constants.need("strong_convexity")
         _, diameter = sizes(domain, constants)
         start = max(1, math.ceil(_slope(constants) / (modulus * diameter) * (1 - 1e-12)))
-        eta = Inverse(1 / modulus, float(start - 1))
-        joint, life = _joint(joint, constants), _life(life, problem, memory)
-        return cls(eta, diameter, 0.0, memory, sweeps, joint, rows, life)
+        step = Inverse(1 / modulus, float(start - 1))
+        return cls(step, diameter, **_cut_options(constants, problem, **cuts))
 
     @classmethod
     def with_margin(
@@ -314,7 +330,8 @@ class HalfSpace(StepsFromDecision, Learner):
             "loss_lipschitz": _slope(constants),
             "slater": slater,
         }
-        if joint := _joint(None, constants):
+        joint: bool = _cut_options(constants, None)["joint"]
+        if joint:
             known |= {
                 "radius": radius,
                 "constraint_smoothness": constants.constraint_smoothness,
@@ -344,17 +361,19 @@ class HalfSpace(StepsFromDecision, Learner):
         """Play x1 first, with an empty memory."""
         if self.memory is None:
             raise ValueError(
-                "memory: got None, for which only taut.simulate, without checkpoint= and "
-                "feedback=, enlarges the memory as it plays; expected a number of kept cuts"
+                "memory: got None, for which only taut.simulate and taut.Player enlarge the "
+                "memory as they play, without checkpoint=, feedback= and advice; expected a number "
+                "of kept cuts"
             )
         slopes = self.eta.begin(x1.dtype) if isinstance(self.eta, AdaGradNorm) else None
         cuts = no_cuts(self.memory, x1.size, x1.dtype, self.life) if self.memory else None
-        return HalfSpaceState(x1, first_round(), slopes, cuts, jnp.ones((), bool))
+        nothing = jnp.zeros((), x1.dtype)
+        return HalfSpaceState(x1, first_round(), slopes, cuts, jnp.ones((), bool), nothing)
 
     def step(self, state: HalfSpaceState, round: Round) -> HalfSpaceState:
         """Step, project on the current half-space, store it, project on the kept ones, stay in the
         domain."""
-        x, t, _, cuts, hold = state
+        x, t, _, cuts, hold, correction = state
         eta, gradient, slopes = self._eta(state, round)
         start, shape = x.reshape(-1), x.shape
 
@@ -370,10 +389,11 @@ class HalfSpace(StepsFromDecision, Learner):
         excess = distance + jnp.sum(normal * (y - start))
         rows = None if models.distances.shape[0] == 1 else _as_rows(models, start)
         if self.joint and cuts is None and rows is None:
-            y = project_jointly(
+            z = project_jointly(
                 project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
             )
-            return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts, hold)
+            correction += self._correction(_square(z - y), t, slopes)
+            return HalfSpaceState(z.reshape(shape), t + 1, slopes, cuts, hold, correction)
         offset = jnp.sum(normal * start) - distance
         if cuts is not None:
             worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
@@ -388,15 +408,23 @@ class HalfSpace(StepsFromDecision, Learner):
                 )
         if self.sweeps is None:
             current = rows or Rows(normal[None], offset[None])
-            y, cuts, holds = self._onto_cuts(project, project(y), cuts, current, t, first)
+            inside = project(y)
+            z, cuts, holds = self._onto_cuts(project, inside, cuts, current, t, first)
+            # The projection on cuts and a last one on the domain: two moves, of which the sum is
+            # known.
+            moves = _square(inside - y) + _square(z - inside) / 2
         else:
-            y = project(y - jnp.maximum(excess, 0) * normal)
-            y, cuts, holds = self._onto_cuts(project, y, cuts, rows, t)
+            outside = jnp.maximum(excess, 0)
+            in_half_space = y - outside * normal
+            inside = project(in_half_space)
+            moves = jnp.square(outside) + _square(inside - in_half_space)
+            z, cuts, holds = self._onto_cuts(project, inside, cuts, rows, t)
+        correction += self._correction(moves, t, slopes)
         if self.joint:
-            y = project_jointly(
-                project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
+            z = project_jointly(
+                project, z, normal, lambda u: distance + jnp.sum(normal * (u - start))
             )
-        return HalfSpaceState(y.reshape(shape), t + 1, slopes, cuts, hold & holds)
+        return HalfSpaceState(z.reshape(shape), t + 1, slopes, cuts, hold & holds, correction)
 
     def _onto_cuts(
         self,
@@ -409,9 +437,8 @@ class HalfSpace(StepsFromDecision, Learner):
     ) -> tuple[jax.Array, Cuts | None, jax.Array]:
         """Sweep over the cuts, and project exactly where one is still exceeded; return whether all
         of them hold, too."""
-        hold = jnp.ones((), bool)
         if cuts is None and rows is None:
-            return y, cuts, hold
+            return y, cuts, jnp.ones((), bool)
         tolerance, ages, kept = self._tolerance(t, y.dtype), None, cuts
         if cuts is not None:
             ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
@@ -421,14 +448,29 @@ class HalfSpace(StepsFromDecision, Learner):
         else:
             y, cuts, left = sweep(project, y, cuts, rows, t, tolerance, self.sweeps)
         across = jnp.asarray(self.diameter, y.dtype)
+        ended = self._ended(
+            left,
+            lambda: exactly(project, y, cuts, rows, t, tolerance, across, ages, first),
+            lambda: nothing_moved(y, cuts),
+        )
+        if cuts is not None and kept is not None:
+            cuts = after(cuts, ended, t)
+            if kept.lifetimes is not None:
+                cuts = cuts._replace(offsets=kept.offsets)
+        return ended.point, cuts, ended.hold
 
-        def exactly() -> tuple[jax.Array, Cuts | None, jax.Array]:
-            return finished(project, y, cuts, rows, t, tolerance, across, ages, first)
+    def _ended(
+        self, left: jax.Array, exactly: Callable[[], Ended], nothing: Callable[[], Ended]
+    ) -> Ended:
+        """End the round: exactly if a cut is still exceeded."""
+        return lax.cond(left, exactly, nothing)
 
-        y, cuts, hold = lax.cond(left, exactly, lambda: (y, cuts, hold))
-        if kept is not None and cuts is not None and kept.lifetimes is not None:
-            cuts = cuts._replace(offsets=kept.offsets)
-        return y, cuts, hold
+    def shortened(self) -> HalfSpace:
+        """Return the learner without exact projections, which most games do not need."""
+        if self.sweeps is None:
+            return self
+        options = {each.name: getattr(self, each.name) for each in fields(self)}
+        return _SweepsOnly(**options)
 
     def heed(self, state: HalfSpaceState, round: FullInformation) -> HalfSpaceState:
         """Move the decision into the half-spaces of the announced constraints, see
@@ -445,9 +487,8 @@ class HalfSpace(StepsFromDecision, Learner):
         """Return another point, moved into the kept cuts, the rows and the domain, and whether all
         of them hold there. A point that satisfies them does not move."""
         cuts, t, y = state.cuts, state.t, project(x).reshape(-1)
-        hold = jnp.ones((), bool)
         if cuts is None and rows is None:
-            return y.reshape(x.shape), hold
+            return y.reshape(x.shape), jnp.ones((), bool)
         across, ages = jnp.asarray(self.diameter, y.dtype), None
         if cuts is not None:
             ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
@@ -456,20 +497,20 @@ class HalfSpace(StepsFromDecision, Learner):
         def flat(point: jax.Array) -> jax.Array:
             return project(point.reshape(x.shape)).reshape(-1)
 
-        def exactly() -> tuple[jax.Array, jax.Array]:
-            tolerance = self._tolerance(t, y.dtype)
-            point, _, holds = finished(flat, y, cuts, rows, t, tolerance, across, ages)
-            return point, holds
-
-        point, hold = lax.cond(exceeded(y, cuts, rows), exactly, lambda: (y, hold))
-        return point.reshape(x.shape), hold
+        tolerance = self._tolerance(t, y.dtype)
+        ended = lax.cond(
+            exceeded(y, cuts, rows),
+            lambda: exactly(flat, y, cuts, rows, t, tolerance, across, ages),
+            lambda: nothing_moved(y, cuts),
+        )
+        return ended.point.reshape(x.shape), ended.hold
 
     def kept(self, state: HalfSpaceState) -> Rows | None:
         """Return the kept cuts that are alive; other slots have a normal of zeros."""
         if state.cuts is None:
             return None
-        normals, offsets, _, _ = state.cuts.alive(state.t)
-        alive = jnp.isfinite(offsets)
+        cuts = state.cuts.alive(state.t)
+        normals, offsets, alive = cuts.normals, cuts.offsets, cuts.in_force
         return Rows(jnp.where(alive[:, None], normals.T, 0), jnp.where(alive, offsets, 0))
 
     def with_cut_at(self, state: HalfSpaceState, x: jax.Array, round: Round) -> HalfSpaceState:
@@ -501,10 +542,9 @@ class HalfSpace(StepsFromDecision, Learner):
         near = slack(x, jnp.asarray(self.diameter, x.dtype))
         return remember_for_a_life(cuts, normal, distance, worth, x, t, near, self.life)
 
-    @property
-    def clip(self) -> float | None:
-        """How many times as long as the longest before it a loss gradient may be; None if none is
-        clipped."""
+    def gradient_clip(self) -> float | None:
+        """Return how many times as long as the longest before it a loss gradient may be; None if
+        none is clipped."""
         return self.eta.clip if isinstance(self.eta, AdaGradNorm) else None
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
@@ -538,6 +578,14 @@ class HalfSpace(StepsFromDecision, Learner):
         eta, slopes = self.eta.with_gradient(state.slopes, gradient)
         return eta, gradient, slopes
 
+    def _correction(self, moves: jax.Array, t: jax.Array, slopes: Slopes | None) -> jax.Array:
+        """m_t^2 / (2 eta_t), `moves` being m_t^2; 0 before the first step."""
+        if isinstance(self.eta, AdaGradNorm) and slopes is not None:
+            eta = self.eta.after(slopes)
+        else:
+            eta = self.eta(t, moves.dtype)
+        return jnp.where(eta > 0, moves / (2 * jnp.where(eta > 0, eta, 1)), 0)
+
     def _models(self, x: jax.Array, round: Round, rows: str) -> _Models:
         values, pull, _ = round.constraints(x)
         count = values.shape[0]
@@ -567,9 +615,28 @@ class HalfSpace(StepsFromDecision, Learner):
         return jnp.asarray(self.diameter, dtype) / jnp.square(t.astype(dtype) + 1)
 
 
+@learner_dataclass
+class _SweepsOnly(HalfSpace):
+    """A half-space learner whose rounds end after the sweeps. The first round that leaves a cut
+    exceeded is the last: it has to be played again by the learner itself."""
+
+    def _ended(
+        self, left: jax.Array, exactly: Callable[[], Ended], nothing: Callable[[], Ended]
+    ) -> Ended:
+        return nothing()._replace(hold=~left)
+
+    def fell_short(self, state: HalfSpaceState) -> jax.Array:
+        """Whether a round was not ended."""
+        return ~state.cuts_hold
+
+
 def _as_rows(models: _Models, start: jax.Array) -> Rows:
     """The linear models of a round as cuts."""
     return Rows(models.normals, jnp.sum(models.normals * start[None], axis=1) - models.distances)
+
+
+def _square(move: jax.Array) -> jax.Array:
+    return jnp.sum(jnp.square(move))
 
 
 def _most_violated(models: _Models) -> jax.Array:
@@ -592,17 +659,6 @@ def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, fl
 
 def _slope(constants: Constants) -> float:
     return arguments.positive("loss_lipschitz", constants.need("loss_lipschitz")[0])
-
-
-def _joint(wanted: bool | None, constants: Constants | None) -> bool:
-    """By default where there is one constraint that is known to be smooth."""
-    if wanted is not None:
-        return arguments.flag("joint", wanted)
-    return (
-        constants is not None
-        and constants.constraint_smoothness is not None
-        and constants.constraint_count == 1
-    )
 
 
 def _life(wanted: int | str | None, problem: Problem | None, memory: int | None) -> int | None:

@@ -21,6 +21,7 @@ from ...arena.streams.dispatch import (
     problem,
 )
 from ...engine import Array
+from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...problem.constants import SYMBOLS
 from ...sweeps import Cell, sweep
@@ -51,7 +52,7 @@ CHOICES = (Choice(), Choice(40.0), Choice(30.0), Choice(emission_slope=0.2), Cho
 
 def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
     """Return the same problem, written in CVXPY."""
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     from ...modelling.model import from_cvxpy
 

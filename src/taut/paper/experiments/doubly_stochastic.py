@@ -11,6 +11,7 @@ import numpy as np
 from ...arena.contest import Contestant, contest
 from ...arena.streams.doubly_stochastic import Choice, permutations, problem
 from ...engine import Array
+from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...runs import metrics
 from ...sweeps import Cell, sweep
@@ -29,7 +30,7 @@ CHOICES = (Choice(), Choice(5), Choice(15))
 
 def model(choice: Choice = CHOICES[0]) -> Model:
     """Return the same problem, written in CVXPY. The data of a round are the matrix Y_t itself."""
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     from ...modelling.model import from_cvxpy
 

@@ -11,6 +11,7 @@ import numpy as np
 from ...arena.contest import Contestant, contest
 from ...arena.streams.toy import Choice, costs, problem
 from ...engine import Array
+from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...problem.problem import Problem
 from ...sweeps import Cell, sweep
@@ -31,7 +32,7 @@ CHOICES = (Choice(), Choice(2**0.5), Choice(1.2))
 
 def model(choice: Choice = CHOICES[0]) -> Model:
     """Return the same problem, written in CVXPY."""
-    import cvxpy as cp
+    cp = optional("cvxpy")
 
     from ...modelling.model import from_cvxpy
 

@@ -2,11 +2,9 @@
 figure; none simulates.
 
 Read `gallery` first (the list of figures, `draw_all`), then `paper` (the paper's figures), `theory`
-(growth and bounds), `captions`, and `style` (how each contestant is drawn). `run_figure(run)` draws
-a run of your own.
+(growth and bounds), `captions`, and `style` (how each contestant is drawn).
 """
 
-from ...plots.of_run import run_figure
 from .gallery import GALLERY, Picture, draw_all, pictures, save
 
-__all__ = ["GALLERY", "Picture", "draw_all", "pictures", "run_figure", "save"]
+__all__ = ["GALLERY", "Picture", "draw_all", "pictures", "save"]

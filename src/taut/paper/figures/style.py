@@ -12,9 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from ...plots.style import FAMILIES
+from ...plots.families import FAMILIES as _FAMILIES
 
-__all__ = ["Look", "fraction", "look", "shades"]
+__all__ = ["CONTESTANTS", "Look", "fraction", "look", "shades"]
+
+_CLIPPED = next(one.colour for one in _FAMILIES if one.name == "clipped-ogd")
+CONTESTANTS = {
+    "ogd": "#4D4D4D",
+    "a-ogd": "#969696",
+    "a-ogd-strong": "#C4C4C4",
+    "clipped": _CLIPPED,
+    "scaled": "#56B4E9",
+    "strong": "#003A66",
+    "strong-scaled": "#A6D8F7",
+    "other": "#D55E00",
+}
+"""Colours of the paper's contestants: grey for saddle-point steps, blue for Clipped-OGD, as in all
+figures, in shades that differ in lightness."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,10 @@ def look(name: str) -> Look:
     marker = {"half": "o", "two-thirds": "^"}.get(beta, "s")
     line: str | tuple[float, tuple[float, ...]] = (0, (4.5, 1.4)) if beta == "two-thirds" else "-"
     return Look(
-        FAMILIES.get(family, FAMILIES["other"]), line, marker, family in ("scaled", "strong-scaled")
+        CONTESTANTS.get(family, CONTESTANTS["other"]),
+        line,
+        marker,
+        family in ("scaled", "strong-scaled"),
     )
 
 
@@ -53,7 +70,7 @@ def shades(family: str, count: int) -> list[tuple[float, float, float]]:
     """Return `count` shades of a family's colour from light to dark, one per value of beta."""
     from matplotlib.colors import to_rgb
 
-    base = np.asarray(to_rgb(FAMILIES[family]))
+    base = np.asarray(to_rgb(CONTESTANTS[family]))
     steps = np.linspace(-0.55, 0.55, count) if count > 1 else np.zeros(1)
     found = [base + (1 - base) * -s if s < 0 else base * (1 - s) for s in steps]
     return [(float(c[0]), float(c[1]), float(c[2])) for c in found]

@@ -15,7 +15,6 @@ import numpy as np
 
 from ...plots.style import (
     BOUND,
-    FAMILIES,
     curve,
     label_panels,
     legend_below,
@@ -24,7 +23,7 @@ from ...plots.style import (
     styled,
 )
 from ..datasets import bounds_of, cases
-from .style import fraction, shades
+from .style import CONTESTANTS, fraction, shades
 
 if TYPE_CHECKING:
     import xarray
@@ -154,7 +153,7 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
             )
             if not np.isfinite(middle):
                 continue
-            colour = FAMILIES[_FAMILY[_prefix(case)]]
+            colour = CONTESTANTS[_FAMILY[_prefix(case)]]
             axes.plot([low, high], [row, row], color=colour, linewidth=2.2)
             face = colour if middle <= allowed + 0.02 else "white"
             axes.plot(middle, row, "o", color=colour, markerfacecolor=face, markersize=5)

@@ -25,9 +25,6 @@ __all__ = ["KERNEL"]
 
 HUGE = 2**17
 """Numbers of a decision beyond which XLA uses several threads for a single operation."""
-LONG = 500
-"""Numbers of a decision beyond which loops inside a round are faster in pieces: 1.3 times for
-half-space with 1,000 numbers."""
 SEPARATE = frozenset(
     (
         "approx_top_k",
@@ -77,7 +74,7 @@ class Kernel:
         """Return whether the mark was tested in this version of XLA, whose compiler would otherwise
         end the process."""
         tested = facts.backend == "cpu" and facts.jax.startswith(TESTED)
-        return tested and facts.size <= (HUGE if facts.side_by_side else LONG)
+        return tested and facts.size <= HUGE
 
     def of_round(self, body: Callable[..., Any]) -> Callable[..., Any]:
         """Leave the round as it is."""

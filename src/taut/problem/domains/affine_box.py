@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
+from ...extras import optional
 from ...jax_internals import is_tracer
 from .arrays import cast, finfo, reals, shape_of, working
 from .base import FAR, Domain
@@ -224,7 +225,7 @@ class AffineBox(
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """Bounds and equations."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         flat = cp.vec(x, order="C")
         inside = [x >= np.asarray(self.lower), x <= np.asarray(self.upper)]

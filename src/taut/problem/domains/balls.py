@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments
+from ...extras import optional
 from ...jax_internals import is_tracer
 from .arrays import cast, finfo, reals, shape_of, working
 from .base import Domain
@@ -149,7 +150,7 @@ class Ball(_Centred, leaves=("radius", "origin")):
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """One second-order cone."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         return [cp.norm2(cp.vec(x - np.asarray(self.middle), order="C")) <= self.radius]
 
@@ -192,7 +193,7 @@ class L1Ball(_Centred, leaves=("radius", "origin")):
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """One inequality on a sum of absolute values."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         return [cp.sum(cp.abs(x - np.asarray(self.middle))) <= self.radius]
 

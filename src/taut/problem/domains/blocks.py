@@ -13,6 +13,7 @@ import numpy as np
 
 from ... import arguments, files
 from ...engine import Array
+from ...extras import optional
 from .arrays import shape_of
 from .base import Domain, domain_from_dict
 from .parts import OfParts, check_parts
@@ -105,7 +106,7 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """The parts' constraints on entries of `x`."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         flat = cp.vec(x, order="C")
         pairs = zip(self.parts, self.places, strict=True)

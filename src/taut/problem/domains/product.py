@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import files
+from ...extras import optional
 from .base import Domain, domain_from_dict
 from .parts import OfParts, check_parts
 
@@ -58,7 +59,7 @@ class Product(OfParts, leaves=("parts",)):
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """The parts' constraints on slices of `x`."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         constraints, start = [], 0
         for part in self.parts:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from ... import arguments, files
+from ...extras import optional
 from .arrays import cast, working
 from .base import Domain
 
@@ -102,7 +103,7 @@ class Simplex(Domain, leaves=("total",)):
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """Non-negativity and one linear equation."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         return [x >= 0, cp.sum(x) == self.total]
 

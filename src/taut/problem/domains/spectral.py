@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import files
+from ...extras import optional
 from .arrays import working
 from .balls import Ball, L1Ball
 from .base import Domain, domain_from_dict
@@ -110,7 +111,7 @@ class Spectral(Domain, leaves=("eigenvalues",)):
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """Symmetry, and semidefinite constraints or a norm."""
-        import cvxpy as cp
+        cp = optional("cvxpy")
 
         inner, unit = self.eigenvalues, np.eye(self.shape[0])
         half, symmetry = (x + x.T) / 2, [x == x.T]

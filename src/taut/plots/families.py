@@ -1,4 +1,5 @@
-"""Families of learners: methods that share their main step, with one colour and one representative.
+"""Families of learners: methods that share their main step, with one colour and one marker in all
+figures, and one representative in headline tables.
 
 The representative is chosen here and not by its results, so that a family with many members does
 not have many chances to lead.
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 from ..learners.registry import FAMILIES as MODULES
 
-__all__ = ["FAMILIES", "OTHERS", "Family", "family_of"]
+__all__ = ["FAMILIES", "OTHERS", "Family", "family_of", "family_of_object"]
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class Family:
     name: str
     title: str
     colour: str
-    """As in the palette of Okabe and Ito, which colour-blind readers can distinguish."""
+    """Colour-blind readers can distinguish it from the others; a test simulates what they see."""
+    marker: str
     representative: str
     """The member that headline tables show."""
     modules: tuple[str, ...] = ()
@@ -34,6 +36,7 @@ FAMILIES = (
         "half-space",
         "half-space steps",
         "#D55E00",
+        "o",
         "half-space",
         ("half_space", "delay_tolerant", "step_experts", "recoo"),
         ("half-space-all-cuts", "half-space-advised"),
@@ -42,15 +45,17 @@ FAMILIES = (
         "clipped-ogd",
         "Clipped-OGD",
         "#0072B2",
+        "s",
         "clipped-ogd",
         ("clipped_ogd", "doubling"),
         ("numpy-clipped-ogd",),
     ),
-    Family("saddle-point", "saddle-point steps", "#7F7F7F", "ogd", ("saddle_point",)),
+    Family("saddle-point", "saddle-point steps", "#868686", "^", "ogd", ("saddle_point",)),
     Family(
         "surrogate",
         "surrogate losses",
-        "#009E73",
+        "#1E6B43",
+        "D",
         "surrogate",
         ("surrogate",),
         ("numpy-surrogate", "universal-experts"),
@@ -58,23 +63,25 @@ FAMILIES = (
     Family(
         "queue",
         "queues and multipliers",
-        "#E69F00",
+        "#F2B705",
+        "v",
         "drift-plus-penalty",
         ("drift_plus_penalty", "yu_neely", "no_slater", "bounded_game"),
     ),
     Family(
         "budget",
         "budget pacing",
-        "#56B4E9",
+        "#5FB8F5",
+        "P",
         "dual-mirror",
         ("dual_mirror",),
         ("dual-mirror-remaining", "budget-program"),
     ),
-    Family("values", "values only", "#CC79A7", "two-point", ("bandit",)),
-    Family("averaged", "averaged constraints", "#882255", "averaged-blocks", ("averaged",)),
+    Family("values", "values only", "#E8A0CC", "X", "two-point", ("bandit",)),
+    Family("averaged", "averaged constraints", "#6B1F57", "*", "averaged-blocks", ("averaged",)),
 )
 """The families in the order in which legends show them."""
-OTHERS = Family("other", "other methods", "#332288", "")
+OTHERS = Family("other", "other methods", "#2A1A6E", "h", "")
 """The family of all methods that belong to none; each of them represents itself."""
 
 
@@ -100,3 +107,15 @@ def family_of(learner: str) -> Family:
     'other'
     """
     return _KNOWN.get(learner, OTHERS)
+
+
+def family_of_object(learner: object) -> Family:
+    """Return the family of a learner by the module of its class.
+
+    >>> import taut
+    >>> family_of_object(taut.HalfSpace()).name
+    'half-space'
+    """
+    names = type(learner).__module__.split(".")
+    inside = names[2] if names[:2] == ["taut", "learners"] and len(names) > 2 else ""
+    return next((family for family in FAMILIES if inside in family.modules), OTHERS)

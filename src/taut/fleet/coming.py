@@ -1,0 +1,299 @@
+"""The coming rounds of the members of a fleet: announced constraints are enforced, advice is taken,
+then data are revealed.
+
+A member begins its round when something of it is known before its decision. What it begins with is
+kept beside its state, which a refusal, another announcement or other advice leaves as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import arguments
+from ..engine import Array
+from ..learners import Advised, Learner
+from ..play.advice import check_advised
+from ..problem.problem import Problem
+from .advice import advice_of_members, not_finite
+from .blocks import Blocks
+from .data import FleetData, joined
+from .ids import Id, named
+from .layout import Arrays
+from .members import Kinds, Members
+from .refusals import Refused, refused
+from .steps import MemberStep, advised_member, announced_member, revealed_member
+
+__all__ = ["ComingRounds"]
+
+
+class ComingRounds:
+    """Plays the rounds of members.
+
+    Arguments:
+        learner: the learner.
+        problem: the problem.
+        members: the arrays of the members.
+        blocks: the compiled steps.
+        columns: where the parts of a member's state are.
+        data: converts what members observe.
+        known: whether announced constraints need no data beside the parameters.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        problem: Problem,
+        members: Members,
+        blocks: Blocks,
+        columns: Any,
+        data: FleetData,
+        known: bool,
+    ) -> None:
+        self._learner, self._problem, self._members = learner, problem, members
+        self._blocks, self._columns, self._data, self._known = blocks, columns, data, known
+        self._announced = problem.announced is not None
+        self._advised = isinstance(learner, Advised)
+        self._structure: Any = None  # of announced data that are kept for advice
+
+    @staticmethod
+    def kinds(
+        learner: Learner, problem: Problem, state: list[tuple[tuple[int, ...], Any]]
+    ) -> Kinds:
+        """Return the arrays that members need beside those of their state."""
+        if problem.announced is None and not isinstance(learner, Advised):
+            return {}
+        return {f"begun/{i}": kind for i, kind in enumerate(state)} | {"is_begun": ((), bool)}
+
+    @property
+    def state(self) -> Arrays:
+        """The state of members between rounds."""
+        return self._members.group("state")
+
+    @property
+    def _begun(self) -> Arrays:
+        return self._members.group("begun")
+
+    @property
+    def _is_begun(self) -> Array:
+        return self._members.arrays["is_begun"]
+
+    def forget(self, slots: Array) -> None:
+        """The members in these slots have not begun their round."""
+        if "is_begun" in self._members.arrays:
+            self._is_begun[slots] = False
+
+    def has_begun(self, slots: Array) -> Array:
+        """Return which members have begun their round."""
+        if "is_begun" not in self._members.arrays:
+            return np.zeros(len(slots), bool)
+        begun: Array = self._is_begun[slots]
+        return begun
+
+    def read(self, part: Any, listed: list[Id] | None, slots: Array) -> Array:
+        """Return a part of the state with which members play their round."""
+        if self._announced:
+            self._begin(listed, slots)
+        own: Array = part.read(self.state, slots)
+        begun = np.flatnonzero(self.has_begun(slots))
+        if len(begun):
+            own = own.copy()
+            own[begun] = part.read(self._begun, slots[begun])
+        return own
+
+    def rounds(self, slots: Array) -> Array:
+        """Return the round about to be played, for each member."""
+        observed = self._columns.game.t.read(self.state, slots)
+        return np.asarray(observed + self._columns.skipped.read(self.state, slots), np.int64)
+
+    def parameters(self, slots: Array) -> dict[str, Array]:
+        """Return the parameters of members by name."""
+        return {
+            name.partition("/")[2]: array[slots]
+            for name, array in self._members.arrays.items()
+            if name.startswith("parameters/")
+        }
+
+    def announce(self, listed: list[Id], slots: Array, z: Any) -> Refused:
+        """Move decisions into announced constraints; return the members with bad data."""
+        data = self._data.announced(z, listed, self.parameters(slots))
+        if self._advised:
+            self._keep(slots, data)
+        return self._take(announced_member, listed, slots, data)
+
+    def _take(self, step: MemberStep, listed: list[Id], slots: Array, data: Any) -> Refused:
+        """Begin rounds from the state of members; return those in whose numbers one is not
+        finite."""
+        faults = self._blocks.take(step, self.state, self._begun, slots, data)
+        self._is_begun[slots[faults == 0]] = True
+        return refused(listed, self.rounds(slots), faults)
+
+    def _keep(self, slots: Array, data: Any) -> None:
+        """Keep announced data, with which advice is moved into the constraints later."""
+        leaves, structure = jax.tree.flatten(data)
+        kinds = [(leaf.shape[1:], leaf.dtype) for leaf in leaves]
+        if self._structure is None:
+            self._structure = structure, kinds
+            for i, kind in enumerate(kinds):
+                self._members.add(f"announced/{i}", kind)
+        if self._structure != (structure, kinds):
+            raise ValueError(
+                f"z: got announced data of structure {structure} and kinds {kinds}; expected "
+                f"{self._structure[0]} and {self._structure[1]}, as before"
+            )
+        for array, leaf in zip(self._members.group("announced"), leaves, strict=True):
+            array[slots] = leaf
+
+    def _kept(self, slots: Array) -> Any:
+        """Return the announced data of members who have begun their round."""
+        if not self._announced:
+            return None
+        if self._structure is None:
+            return joined(None, self.parameters(slots))
+        leaves = [array[slots] for array in self._members.group("announced")]
+        return jax.tree.unflatten(self._structure[0], leaves)
+
+    def advise(self, listed: list[Id], slots: Array, advice: Any, forecast: Any) -> Refused:
+        """Take advice and forecasts; return the members with bad ones, who stay as they were."""
+        learner = check_advised(self._learner, None)
+        if isinstance(forecast, str):
+            raise TypeError(
+                f"forecast: got {forecast!r}; expected predicted data with a row for each member, "
+                "because a fleet does not keep the data of its rounds"
+            )
+        dtype = self._blocks.floating
+        rows = advice_of_members(advice, learner, self._problem, listed, dtype)
+        wrong, due = not_finite(rows), self.rounds(slots)
+        reasons = {
+            listed[i]: f"advice: got a value that is not finite in round {due[i]}; expected finite "
+            "numbers, or NaN in all entries of a decision that is missing"
+            for i in np.flatnonzero(wrong)
+        }
+        predicted = None
+        if forecast is not None:
+            predicted, bad = self._forecast(forecast, listed, slots)
+            reasons |= {
+                listed[i]: f"forecast: got a value that is not finite in round {due[i]}; expected "
+                "finite numbers"
+                for i in np.flatnonzero(bad & ~wrong)
+            }
+            wrong = wrong | bad
+        if self._announced:
+            self._begin(listed, slots)
+        well = np.flatnonzero(~wrong)
+        if len(well):
+            chosen = jax.tree.map(lambda leaf: leaf[well], (rows, predicted))
+            given = self._kept(slots[well]), *chosen
+            reasons |= self._take(advised_member, [listed[i] for i in well], slots[well], given)
+        return reasons
+
+    def _forecast(self, forecast: Any, listed: list[Id], slots: Array) -> tuple[Any, Array]:
+        """Return predicted data with a row for each member, and whose are not finite."""
+        try:
+            data = self._data.arranged(forecast, listed, self.parameters(slots))
+            data, _ = self._data.cast(data)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"forecast: {error}") from error
+        bad = np.zeros(len(slots), bool)
+        for leaf in jax.tree.leaves(data):
+            bad |= ~np.isfinite(leaf.reshape(len(slots), -1)).all(axis=1)
+        return data, bad
+
+    def _begin(self, listed: list[Id] | None, slots: Array) -> None:
+        """Enforce the announced constraints of members who have not begun their round."""
+        waiting = np.flatnonzero(~self._is_begun[slots])
+        if not len(waiting):
+            return
+        listed = self._members.ids if listed is None else listed
+        chosen = [listed[i] for i in waiting]
+        if not self._known:
+            raise TypeError(
+                f"decisions: the announced constraints of {named(chosen)} are not known; call "
+                "fleet.announce(ids, z) before"
+            )
+        slots = slots[waiting]
+        self._take(announced_member, chosen, slots, joined(None, self.parameters(slots)))
+
+    def observe(self, listed: list[Id], slots: Array, z: Any, rounds: Any) -> Refused:
+        """Reveal a round; return the members that were refused."""
+        data = self._data.arranged(z, listed, self.parameters(slots))
+        data, row = self._data.cast(data)
+        reasons, playing = self._expected(listed, slots, rounds)
+        if self._announced:
+            unknown, playing = self._announced_members(listed, slots, playing)
+            reasons |= unknown
+        if len(playing) < len(slots):
+            slots = slots[playing]
+            listed = [listed[i] for i in playing]
+            data = jax.tree.map(lambda leaf: leaf[playing], data)
+        due = self.rounds(slots)
+        faults = self._blocks.take(revealed_member, self._source(slots), self.state, slots, data)
+        accepted = slots[faults == 0]
+        self._members.arrays["changed"][accepted] = True
+        self.forget(accepted)
+        if len(accepted):
+            self._data.types.remember(row)
+        return reasons | refused(listed, due, faults)
+
+    def _source(self, slots: Array) -> Arrays:
+        """Return the arrays from which members play: as they began, or their state."""
+        if "is_begun" not in self._members.arrays:
+            return self.state
+        waiting = slots[~self._is_begun[slots]]
+        for begun, own in zip(self._begun, self.state, strict=True):
+            begun[waiting] = own[waiting]
+        return self._begun
+
+    def _expected(self, listed: list[Id], slots: Array, given: Any) -> tuple[Refused, Array]:
+        """Return why members are refused whose round is not the given one, and the places of the
+        others."""
+        places = np.arange(len(slots))
+        if given is None:
+            return {}, places
+        array = np.asarray(given)
+        if array.dtype.kind not in "iu" or array.shape not in ((), slots.shape):
+            raise TypeError(
+                f"rounds: got {arguments.shown(given)}; expected a whole number, or one for each "
+                f"of {len(slots)} members"
+            )
+        told, due = np.broadcast_to(array, slots.shape), self.rounds(slots)
+        wrong = np.flatnonzero(told != due)
+        reasons = {
+            listed[i]: f"rounds: got {told[i]}; expected {due[i]}, the round that comes next"
+            for i in wrong
+        }
+        return reasons, np.delete(places, wrong)
+
+    def _announced_members(
+        self, listed: list[Id], slots: Array, playing: Array
+    ) -> tuple[Refused, Array]:
+        """Enforce announced constraints that need no data; return why members are refused whose
+        announced constraints are not known, and the places of the others."""
+        waiting = playing[~self._is_begun[slots[playing]]]
+        if self._known:
+            self._begin([listed[i] for i in waiting], slots[waiting])
+            return {}, playing
+        reasons = {
+            listed[i]: "z: the announced constraints of the round are not known; expected "
+            "fleet.announce(ids, z) before"
+            for i in waiting
+        }
+        return reasons, np.setdiff1d(playing, waiting)
+
+    def skip(self, listed: list[Id] | None, slots: Array) -> None:
+        """Count a round of which nothing was observed; the decision was played nevertheless."""
+        columns = self._columns
+        if columns.game.previous is not None and self._announced:
+            self._begin(listed, slots)
+        begun = slots[self.has_begun(slots)]
+        if len(begun):
+            for own, array in zip(self.state, self._begun, strict=True):
+                own[begun] = array[begun]
+        if columns.game.previous is not None:
+            played = columns.x.read(self.state, slots)
+            columns.game.previous.write(self.state, slots, played)
+        self.forget(slots)
+        columns.skipped.write(self.state, slots, columns.skipped.read(self.state, slots) + 1)
+        self._members.arrays["changed"][slots] = True

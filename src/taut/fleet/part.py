@@ -1,0 +1,135 @@
+"""One part of a fleet on a Dask cluster: a `Fleet` in an actor, with a folder of its own.
+
+An actor writes its part to the folder before it answers, and nobody else may write there: a new
+actor takes the folder over, and an old one that still runs is refused.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..engine import Array
+from ..learners import Learner
+from ..problem.problem import Problem
+from .file import NAMES, Superseded
+from .fleet import Fleet
+from .ids import Id
+from .refusals import Refused
+
+__all__ = ["Part"]
+
+
+class Part:
+    """The members of one partition, in the process of a worker.
+
+    Every change can be asked for again: what was done before an answer was lost is not done twice.
+
+    Arguments:
+        x64: whether JAX has 64 bits.
+        folder: where the part is saved.
+        learner: the learner.
+        problem: the problem.
+        new: ids, parameters and options of `Fleet` for a part that does not exist yet.
+    """
+
+    def __init__(
+        self, x64: bool, folder: str, learner: Learner, problem: Problem, new: Any
+    ) -> None:
+        if jax.config.read("jax_enable_x64") != x64:
+            jax.config.update("jax_enable_x64", x64)
+        self._folder = folder
+        if (Path(folder) / NAMES).exists():
+            self._fleet = Fleet.load(folder, problem, learner)
+        else:
+            ids, parameters, options = new
+            self._fleet = Fleet(learner, problem, ids, parameters, **options)
+        self._save()
+
+    def _save(self) -> None:
+        self._fleet._save(self._folder, exclusive=True)
+
+    def call(self, name: str, *given: Any) -> tuple[bool, Any]:
+        """Return True and what a method returns, or False and the error that it raised.
+
+        So an error that this raises itself means that the part must be held by another worker.
+        """
+        own = getattr(self, f"do_{name}", None) or getattr(self._fleet, name)
+        try:
+            return True, own(*given)
+        except Superseded:
+            raise
+        except Exception as error:  # it is raised again where the fleet is called
+            return False, error
+
+    def do_about(self) -> tuple[list[Id], Array, list[str]]:
+        """Return ids, rounds and the names of parameters."""
+        return self._fleet.ids, self._fleet.rounds(), list(self._fleet.parameters([]))
+
+    def do_advised(self, ids: list[Id], advice: Any, forecast: Any) -> tuple[Any, Refused]:
+        """Take advice; it is not saved."""
+        return self._fleet._advised(ids, advice, forecast)
+
+    def do_observe(
+        self, ids: list[Id], z: Any, rounds: Any, told: Array, advised: Array
+    ) -> tuple[Refused, Array]:
+        """Observe a round of members whose next round is `told`; return the refused members, and
+        the next rounds of all. `advised` are those to whom advice was given for it."""
+        refused, places = self._still_due(ids, told)
+        lost = places[advised[places] & ~self._fleet._has_begun([ids[i] for i in places])]
+        refused |= {
+            ids[i]: "advice: it was lost with a worker before the round was observed; expected "
+            "fleet.decisions(ids, advice=...) again"
+            for i in lost
+        }
+        places = np.setdiff1d(places, lost)
+        if len(places):
+            data = jax.tree.map(lambda leaf: leaf[places], z)
+            due = rounds if rounds is None or np.ndim(rounds) == 0 else rounds[places]
+            refused |= self._fleet._observe([ids[i] for i in places], data, due)
+            self._save()
+        return refused, self._fleet.rounds(ids)
+
+    def do_skip(self, ids: list[Id], told: Array, reason: str) -> tuple[Refused, Array]:
+        """Skip a round of members whose next round is `told`."""
+        refused, places = self._still_due(ids, told)
+        if len(places):
+            self._fleet.skip([ids[i] for i in places], reason)
+            self._save()
+        return refused, self._fleet.rounds(ids)
+
+    def _still_due(self, ids: list[Id], told: Array) -> tuple[Refused, Array]:
+        """Return why members are refused that are in another round than was told, and the places of
+        those that are in it. A member that is one round further has played it already."""
+        due = self._fleet.rounds(ids)
+        strange = np.flatnonzero((due != told) & (due != told + 1))
+        reasons = {
+            ids[i]: f"round: got {told[i]}; expected {due[i]}, because another client or a loss "
+            "of the disk has changed the member"
+            for i in strange
+        }
+        return reasons, np.flatnonzero(due == told)
+
+    def do_announce(self, ids: list[Id], z: Any) -> Refused:
+        """Announce; it is not saved."""
+        return self._fleet._announce(ids, z)
+
+    def do_join(self, ids: list[Id], parameters: dict[str, Array]) -> None:
+        """Let members join that have not joined yet."""
+        new = [i for i, each in enumerate(ids) if each not in self._fleet]
+        rows = {name: values[new] for name, values in parameters.items()}
+        self._fleet.join([ids[i] for i in new], rows or None)
+        self._save()
+
+    def do_leave(self, ids: list[Id]) -> None:
+        """Let members leave that are still there."""
+        self._fleet.leave([each for each in ids if each in self._fleet])
+        self._save()
+
+    def do_set_parameters(self, ids: list[Id], parameters: dict[str, Array]) -> None:
+        """Change parameters."""
+        self._fleet.set_parameters(ids, parameters)
+        self._save()
