@@ -9,6 +9,7 @@ import pytest
 
 import chromium
 from taut.arena import STREAMS, results
+from taut.arena.papers import paper_of
 from taut.arena.report import payload, write_page
 from taut.arena.score import board, leaderboard, sensitivity
 
@@ -25,9 +26,13 @@ def page(folder):
 
 def test_the_page_is_one_file_that_fetches_nothing(page, folder):
     assert "default-src 'none'" in page
-    assert not re.findall(
-        r"(?:src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|fetch\(|@import", page
-    )
+    before, rest = page.split('<script type="application/json" id="data">')
+    data, after = rest.split("</script>", 1)
+    for part in (before, after):  # addresses of papers are in the data, and links follow a click
+        assert not re.findall(
+            r"(?:src|href)\s*=|https?://(?!www\.w3\.org/2000/svg)|fetch\(|@import", part
+        )
+    assert "https://arxiv.org/abs/1802.06472" in data
     assert len(page) < 500_000
     told = payload(folder)
     assert told["streams"][0]["name"] == "toy"
@@ -151,7 +156,7 @@ addEventListener("load", () => {
   const value = id => document.getElementById(id).value;
   history.replaceState(null, "", "#board=strongly+convex&stream=polytope&rounds=1024&shown=all&learners=mine,nobody&quantity=wrong");
   dispatchEvent(new Event("hashchange"));
-  parent.postMessage(JSON.stringify({ board: value("board"), stream: value("stream"), rounds: value("rounds"), quantity: value("quantity"), chosen: [...state.chosen], links: [...document.querySelectorAll("#methods a")].map(a => a.href).sort() }), "*");
+  parent.postMessage(JSON.stringify({ board: value("board"), stream: value("stream"), rounds: value("rounds"), quantity: value("quantity"), chosen: [...state.chosen], links: [...document.querySelectorAll("#methods a, #provenance a")].map(a => a.href).sort() }), "*");
 });
 """
 
@@ -161,9 +166,14 @@ def test_the_address_brings_a_view_back_and_methods_have_links(folder, tmp_path)
     linked = write_page(folder, tmp_path / "linked.html", "https://example.org/taut/").read_text()
     seen, console = chromium.browse_framed(linked, RECALL, 1000, tmp_path)
     assert console == []
-    assert seen.pop("links") == [
-        f"https://example.org/taut/learners/{name}/" for name in ("clipped-ogd", "half-space")
-    ]  # the others are no learners of taut
+    paper, site = "https://arxiv.org/abs/1802.06472", "https://example.org/taut/"
+    links = seen.pop("links")
+    assert {f"{site}learners/{name}/" for name in ("clipped-ogd", "half-space")} <= set(links)
+    assert set(links) - {f"{site}learners/{name}/" for name in ("clipped-ogd", "half-space")} == {
+        paper,  # of clipped-ogd, and of the streams toy and toy-strong
+        paper_of("Yu, Lee & Lee"),  # of the stream polytope
+        f"{site}theory/",  # of half-space
+    }  # the others are no learners of taut
     with pytest.raises(ValueError, match="site: got 'javascript:x'"):
         payload(folder, "javascript:x")
     assert seen == {

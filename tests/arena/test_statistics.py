@@ -79,6 +79,32 @@ def test_friedman_and_wilcoxon_are_those_of_scipy_and_of_enumeration():
     np.testing.assert_allclose(found.wilcoxon, expected)
 
 
+def test_ranks_and_tests_are_those_of_autorank_and_scikit_posthocs():
+    """The numbers come from autorank 1.3.0 and scikit-posthocs 0.17.1, which are too large for a
+    dependency (statsmodels, seaborn), on the scores below:
+
+        frame = pandas.DataFrame(scores.T, columns=list("abcde"))
+        autorank(frame, force_mode="nonparametric", order="descending")   # ranks, cd and pvalue
+        scikit_posthocs.posthoc_nemenyi_friedman(frame).loc["a"]
+        long = frame.melt(var_name="g", value_name="v")
+        wilcoxon = scikit_posthocs.posthoc_wilcoxon(long, val_col="v", group_col="g").loc["a"]
+        statsmodels.stats.multitest.multipletests(wilcoxon.drop("a"), method="holm")[1]
+    """
+    scores = np.random.default_rng(0).normal(size=(5, 12)) + np.linspace(1, 0, 5)[:, None]
+    found = statistics.rank_tests(scores)
+    ranks = [2.4166666666666665, 3.0833333333333335, 3.3333333333333335, 2.5833333333333335]
+    np.testing.assert_allclose(found.ranks, [*ranks, 3.5833333333333335], rtol=1e-12)
+    assert found.difference == pytest.approx(1.7607556243045581, rel=1e-4)  # a table of quantiles
+    assert found.friedman == pytest.approx(0.32323989288135124, rel=1e-9)
+    holm = [1.0, 0.27685546875, 0.27685546875, 0.5185546875, 0.169921875]
+    np.testing.assert_allclose(found.wilcoxon, holm, rtol=1e-12)
+    # Two methods differ by Nemenyi's test at a level exactly if their ranks differ by as much.
+    nemenyi = [0.8402233648049631, 0.6146309432106245, 0.9990238324105165, 0.3691688152318038]
+    for other, level in enumerate(nemenyi, start=1):
+        gap = abs(found.ranks[other] - found.ranks[0])
+        assert statistics.critical_difference(5, 12, level) == pytest.approx(gap, rel=1e-4)
+
+
 def test_equal_methods_do_not_differ():
     found = rank_tests(np.ones((4, 6)))
     assert found.friedman == 1.0

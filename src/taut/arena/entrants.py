@@ -44,6 +44,8 @@ __all__ = [
 ]
 
 IGNORES = "the method does not look at the constraints"
+EXPERTS = 9
+"""The smallest number of experts of `UniversalExperts`, enough for 32,768 rounds."""
 STEPS = 60
 """Accelerated steps of the projection in the norm of a matrix."""
 
@@ -250,13 +252,18 @@ class UniversalExperts(StepExperts):
     def universal(
         cls, constants: Constants, horizon: int, domain: Domain | None = None
     ) -> UniversalExperts:
-        """Return the experts with the steps of the theorem for gradients of length 4 G_f."""
+        """Return the experts with the steps of the theorem for gradients of length 4 G_f.
+
+        There are at least `EXPERTS` of them, so that programs are compiled once for all horizons.
+        """
         loss_slope, slope = constants.need("loss_lipschitz", "constraint_lipschitz")
         made = StepExperts.tuned(
             constants, horizon, domain, penalty=3 * loss_slope / slope, cuts=False
         )
         across = 2 * constants.need("radius")[0] if domain is None else float(domain.diameter)
-        return cls(made.eta, made.rate, made.penalty, made.count, False, loss_slope, across)
+        count = max(made.count, EXPERTS)
+        rate = math.sqrt(8 * math.log(count) / horizon) / (4 * loss_slope * across)
+        return cls(made.eta, rate, made.penalty, count, False, loss_slope, across)
 
     def push(self, x: jax.Array, round: Round) -> jax.Array:
         """Return the gradient of the surrogate at x."""
@@ -365,7 +372,7 @@ CARDS = (
             "convex losses and constraints",
             "the feasible set of a round can be projected on; here, affine rows",
         ),
-        cost="log2(T) / 2 + 1 projections, m constraint values, m + 1 vector-Jacobian products, 1 "
+        cost=f"{EXPERTS} projections, m constraint values, m + 1 vector-Jacobian products, 1 "
         "projection onto the feasible set of the round",
         needs=_SLOPES,
         needs_horizon=True,

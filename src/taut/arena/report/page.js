@@ -212,13 +212,17 @@ function targets() {
   }
 }
 function cost() {
-  const picture = at("cost"), rows = view().rows.filter(r => r.microseconds && r.rank !== null);
-  if (!rows.length) return nothing(picture, "no times");
-  const logs = rows.map(r => Math.log10(r.microseconds)), lo = Math.floor(Math.min(...logs)), hi = Math.max(lo + 1, Math.ceil(Math.max(...logs)));
+  costAgainst("cost", r => r.microseconds, "microseconds per round (log scale)");
+  costAgainst("calls", r => D.learners[r.name].total, "calls of oracles per round (log scale)");
+}
+function costAgainst(id, spent, label) {
+  const picture = at(id), rows = view().rows.filter(r => spent(r) && r.rank !== null);
+  if (!rows.length) return nothing(picture, "not measured");
+  const logs = rows.map(r => Math.log10(spent(r))), lo = Math.floor(Math.min(...logs)), hi = Math.max(lo + 1, Math.ceil(Math.max(...logs)));
   const X = t => 66 + 374 * (Math.log10(t) - lo) / (hi - lo), Y = s => 284 - 262 * s;
-  axes(picture, powers(lo, hi, X), shares(Y), ["microseconds per round (log scale)", "share of targets hit"]);
-  for (const r of rows) point(picture, X(r.microseconds), Y(r.hit[0]), state.chosen.has(r.name) ? 6 : 4, "point", r.name, `${r.name}\n${percent(r.hit[0])} % of targets\n${plain(r.microseconds, 3)} µs per round\n${D.learners[r.name].cost}`);
-  labels(picture, rows.filter(r => state.chosen.has(r.name)).map(r => ({ name: r.name, px: X(r.microseconds), py: Y(r.hit[0]) })));
+  axes(picture, powers(lo, hi, X), shares(Y), [label, "share of targets hit"]);
+  for (const r of rows) point(picture, X(spent(r)), Y(r.hit[0]), state.chosen.has(r.name) ? 6 : 4, "point", r.name, `${r.name}\n${percent(r.hit[0])} % of targets\n${plain(r.microseconds, 3)} µs per round\ncalls per round: ${D.learners[r.name].calls || "not counted"}\n${D.learners[r.name].cost}`);
+  labels(picture, rows.filter(r => state.chosen.has(r.name)).map(r => ({ name: r.name, px: X(spent(r)), py: Y(r.hit[0]) })));
 }
 function labels(picture, points) {
   const placed = [];
@@ -326,16 +330,16 @@ function curves(stream) {
 }
 
 // Tables.
-const HEADS = ["rank", "learner", "", "hit %", "95 %", "missed: regret", "missed: violation", "missed: both", "mean rank", "feasible rounds %", "violating rounds", "peak / (G D)", "µs per round", "streams"];
+const HEADS = ["rank", "learner", "", "hit %", "95 %", "missed: regret", "missed: violation", "missed: both", "mean rank", "feasible rounds %", "violating rounds", "peak / (G D)", "µs per round", "calls per round", "streams"];
 function leaderRows() {
   const total = view().streams.length;
   return chosenRows().map(r => ({
     name: r.name, last: r.rank === null ? 1 : 0, kind: (r.rank === null ? "unranked " : "") + (state.chosen.has(r.name) ? "on" : ""),
     cells: [r.rank === null ? "" : r.ranks[0] === r.ranks[1] ? String(r.rank) : `${r.rank} (${r.ranks[0]}–${r.ranks[1]})`, r.name, "", percent(r.hit[0]), `${percent(r.hit[1])}–${percent(r.hit[2])}`,
-      ...r.missed.map(percent), r.mean_rank === null ? "" : r.mean_rank.toFixed(1), percent(r.columns["feasible rounds"]), plain(r.columns["violating rounds"], 3), plain(r.columns["peak violation"], 2), plain(r.microseconds, 3), `${r.streams} of ${total}`],
-    keys: [r.rank === null ? null : r.rank + 1e-3 * (1 - r.hit[0]), r.name, -r.hit[0], -r.hit[0], -r.hit[0], ...r.missed, r.mean_rank, -r.columns["feasible rounds"], r.columns["violating rounds"], r.columns["peak violation"], r.microseconds, -r.streams],
+      ...r.missed.map(percent), r.mean_rank === null ? "" : r.mean_rank.toFixed(1), percent(r.columns["feasible rounds"]), plain(r.columns["violating rounds"], 3), plain(r.columns["peak violation"], 2), plain(r.microseconds, 3), plain(D.learners[r.name].total, 3), `${r.streams} of ${total}`],
+    keys: [r.rank === null ? null : r.rank + 1e-3 * (1 - r.hit[0]), r.name, -r.hit[0], -r.hit[0], -r.hit[0], ...r.missed, r.mean_rank, -r.columns["feasible rounds"], r.columns["violating rounds"], r.columns["peak violation"], r.microseconds, D.learners[r.name].total, -r.streams],
     bar: { at: 2, label: `${percent(r.hit[0])} % hit`, parts: [["hit", r.hit[0]], ["regret", r.missed[0]], ["violation", r.missed[1]], ["both", r.missed[2]]] },
-    tip: [D.learners[r.name].title, D.learners[r.name].reference, `family: ${familyOf(r.name).title}`, r.same === null ? "" : `paired test against the first: p = ${plain(r.same, 2)}`].filter(Boolean).join("\n"),
+    tip: [D.learners[r.name].title, D.learners[r.name].reference, `family: ${familyOf(r.name).title}`, D.learners[r.name].calls ? `calls per round: ${D.learners[r.name].calls}` : "", r.same === null ? "" : `paired test against the first: p = ${plain(r.same, 2)}`].filter(Boolean).join("\n"),
   }));
 }
 function drawLeaders() {
@@ -392,7 +396,9 @@ function draw() {
   const length = (boardOf(stream.name)[0] || { seen: { T: stream.T } }).seen.T;
   at("about").textContent = `${stream.title[0].toUpperCase()}${stream.title.slice(1)}. ${length.toLocaleString("en")} rounds. Scored: regret against ${stream.comparator}` +
     `${stream.fixed ? ` (shown as well: against ${stream.fixed})` : ""}, and the ${stream.violation === "excess" ? "signed" : "clipped"} violation. ` +
-    `${stream.beaten ? "Every learner beats this comparator, so that only the violation separates them. " : ""}${facts ? facts + ". " : ""}Source: ${stream.source}. Version ${stream.stream_version} of the stream${stream.frozen ? `, as in ${D.suite}` : `, which is not in ${D.suite}`}.`;
+    `${stream.beaten ? "Every learner beats this comparator, so that only the violation separates them. " : ""}${facts ? facts + ". " : ""}Licence: ${stream.licence}. Version ${stream.stream_version} of the stream${stream.frozen ? `, as in ${D.suite}` : `, which is not in ${D.suite}`}.`;
+  at("about").append(" Source: ");
+  make(at("about"), "a", { href: `#provenance-${stream.name}`, "data-key": "source" }, stream.source).onclick = e => { e.preventDefault(); at(`provenance-${stream.name}`).scrollIntoView({ block: "center" }); };
   const best = pareto(stream);
   curves(stream);
   drawLines(stream, best);
@@ -426,14 +432,26 @@ for (const f of D.families.filter(f => Object.values(D.learners).some(l => l.fam
 const played = D.run.date ? ` Played on ${D.run.date} (${D.run.machine}, Python ${D.run.python}, JAX ${D.run.jax}).` : "";
 at("summary").textContent = `Suite "${D.suite}", taut ${D.version}.${played} ` + (D.broken.length ? `BOUNDS EXCEEDED: ${D.broken.join("; ")}` : "No bound was exceeded.") +
   ` The targets are ${D.targets[0]} values of r and of v from ${D.targets[1]} to ${D.targets[2]}. "Best of the grid" multiplies one number that a learner is told by ${D.factors.map(number).join(", ")} and keeps the best result afterwards. Nobody can do that in advance, so these results are ranked separately.`;
-rowsOf("provenance", ["stream", "family", "what is decided", "rounds", "scored against", "source", "licence", "version"], D.streams.map(s => [s.name, s.family, s.title, s.T.toLocaleString("en"), s.comparator, s.source, s.licence, String(s.stream_version)]));
-rowsOf("methods", ["method", "family", "reference", "bounds", "work per round besides the loss gradient"], Object.entries(D.learners).map(([n, l]) => [n, familyOf(n).title, l.reference, l.bounds, l.cost]));
-for (const tr of at("methods").tBodies[0].rows) {
-  const cell = tr.cells[0], name = cell.textContent, address = D.learners[name].page;
-  if (!address) continue;
+// Addresses are those of papers and of the documentation; a cell without one stays text.
+function linked(cell, address, name) {
+  if (!address) return;
+  const text = cell.textContent;
   cell.textContent = "";
-  make(cell, "a", { href: address }, name);
+  make(cell, "a", { href: address, "aria-label": name }, text);
 }
+rowsOf("provenance", ["stream", "family", "what is decided", "rounds", "size", "scored against", "source", "licence", "version"], D.streams.map(s => [s.name, s.family, s.title, s.T.toLocaleString("en"), s.size, s.comparator, s.source, s.licence, String(s.stream_version)]));
+D.streams.forEach((s, i) => {
+  const row = at("provenance").tBodies[0].rows[i];
+  row.id = `provenance-${s.name}`;
+  linked(row.cells[6], s.link, `Source of ${s.name}: ${s.source}`);
+});
+rowsOf("methods", ["method", "family", "reference", "bounds", "calls per round", "work per round besides the loss gradient"], Object.entries(D.learners).map(([n, l]) => [n, familyOf(n).title, l.reference, l.bounds, l.calls, l.cost]));
+Object.entries(D.learners).forEach(([name, l], i) => {
+  const row = at("methods").tBodies[0].rows[i];
+  row.id = `method-${name}`;
+  linked(row.cells[0], l.page, `Documentation of ${name}`);
+  linked(row.cells[2], l.paper, `Paper of ${name}: ${l.reference}`);
+});
 for (const [stream, learner, reason] of D.left_out) make(at("left"), "li", {}, `${stream}${learner ? ", " + learner : ""}: ${reason}`);
 recall();
 draw();

@@ -21,6 +21,8 @@ from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
 from .. import statistics, suite
 from ..entries import FACTORS, THEORY, known_card
+from ..oracles import ORACLES
+from ..papers import paper_of
 from ..results import Result
 from ..score import (
     Board,
@@ -36,6 +38,7 @@ from ..score import (
     sensitivity,
 )
 from ..stream import Stream
+from .costs import Costs, short
 from .tables import groups
 
 __all__ = ["payload", "table_of", "write_page", "write_tables"]
@@ -61,6 +64,7 @@ def payload(folder: Path, site: str = "") -> dict[str, Any]:
     results = stored.read_all(folder)
     boards = boards_of(results)
     names = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
+    costs = Costs(folder)
     return {
         "version": VERSION,
         "suite": suite.NAME,
@@ -75,8 +79,8 @@ def payload(folder: Path, site: str = "") -> dict[str, Any]:
             {"name": one.name, "title": one.title, "colour": one.colour}
             for one in (*FAMILIES, OTHERS)
         ],
-        "streams": [_stream(one) for one in boards],
-        "learners": {name: _learner(name) | {"page": _page(site, name)} for name in names},
+        "streams": [_stream(one, site) for one in boards],
+        "learners": {name: _learner(name, site, costs) for name in names},
         "groups": _groups(folder, results, boards),
         "boards": {one.stream.name: _lines(folder, results, one) for one in boards},
         "broken": [
@@ -89,8 +93,16 @@ def payload(folder: Path, site: str = "") -> dict[str, Any]:
 
 
 def _page(site: str, name: str) -> str:
-    """The page of a learner in the documentation; empty if there is none."""
-    return f"{site.rstrip('/')}/learners/{name}/" if site and name in LEARNERS else ""
+    """The page of a learner in the documentation, or that about entrants of the arena; empty
+    without a documentation."""
+    if not site:
+        return ""
+    return f"{site.rstrip('/')}/" + (f"learners/{name}/" if name in LEARNERS else "arena/")
+
+
+def _paper(site: str, reference: str) -> str:
+    """The address of a paper, or of our theorems in the documentation."""
+    return paper_of(reference) or (f"{site.rstrip('/')}/theory/" if site else "")
 
 
 def write_page(folder: Path, path: Path | None = None, site: str = "") -> Path:
@@ -116,6 +128,7 @@ def write_page(folder: Path, path: Path | None = None, site: str = "") -> Path:
 def table_of(folder: Path) -> list[dict[str, Any]]:
     """Return all leaderboards as rows of plain values, one row per board and learner."""
     rows: list[dict[str, Any]] = []
+    costs = Costs(folder)
     for title, group in groups(boards_of(stored.read_all(folder))):
         table = leaderboard(group)
         for standing in table.standings:
@@ -139,6 +152,9 @@ def table_of(folder: Path) -> list[dict[str, Any]]:
                         name: columns.get(name)
                         for name in ("violating rounds", "feasible rounds", "peak violation")
                     },
+                    "microseconds": costs.microseconds(group, standing.learner),
+                    "calls": costs.total(standing.learner),
+                    **{name: costs.calls(standing.learner).get(name) for name in ORACLES},
                 }
             )
     return [
@@ -223,12 +239,7 @@ def _better(table: Leaderboard) -> dict[str, list[float]]:
 
 
 def _standing(folder: Path, group: Sequence[Board], one: Any) -> dict[str, Any]:
-    times = [
-        spent
-        for where in group
-        if one.learner in where.by_learner
-        and (spent := stored.seconds_of(folder, where[one.learner].result)) is not None
-    ]
+    spent = Costs(folder).microseconds(group, one.learner)
     return {
         "name": one.learner,
         "rank": one.rank,
@@ -239,19 +250,24 @@ def _standing(folder: Path, group: Sequence[Board], one: Any) -> dict[str, Any]:
         "same": _number(one.same),
         "streams": one.streams,
         "columns": {name: _number(value) for name, value in one.columns.items()},
-        "microseconds": _number(float(np.median(times)) * 1e6) if times else None,
+        "microseconds": None if spent is None else _number(spent),
         "headline": one.headline,
     }
 
 
-def _stream(one: Board) -> dict[str, Any]:
+def _stream(one: Board, site: str) -> dict[str, Any]:
     stream = one.stream
+    entries, rows = stream.rows.domain.centre.size, stream.rows.constants.constraint_count or 1
     return {
         "name": stream.name,
         "title": stream.title,
         "setting": stream.setting,
         "family": stream.family,
         "source": stream.source,
+        "link": _paper("", stream.source) or (f"{site.rstrip('/')}/arena/#streams" if site else ""),
+        "size": f"{entries} entries, {rows} constraint{'s' if rows > 1 else ''}, up to "
+        f"{stream.longest or 'any number of'} rounds, "
+        f"{stream.seeds or 'any number of'} seed{'' if stream.seeds == 1 else 's'}",
         "licence": stream.licence,
         "stream_version": stream.version,
         "T": one.horizon,
@@ -266,17 +282,27 @@ def _stream(one: Board) -> dict[str, Any]:
     }
 
 
-def _learner(name: str) -> dict[str, str]:
-    card = known_card(name)
-    family = family_of(name).name
+def _learner(name: str, site: str, costs: Costs) -> dict[str, Any]:
+    card, calls = known_card(name), costs.calls(name)
+    found = {
+        "title": name,
+        "reference": "",
+        "family": family_of(name).name,
+        "cost": "",
+        "bounds": "",
+        "calls": short(calls),
+        "total": None if not calls else _number(sum(calls.values())),
+        "page": _page(site, name) if card is not None else "",
+        "paper": "",
+    }
     if card is None:
-        return {"title": name, "reference": "", "family": family, "cost": "", "bounds": ""}
-    return {
+        return found
+    return found | {
         "title": card.title,
         "reference": card.reference,
-        "family": family,
         "cost": card.cost,
         "bounds": f"regret {card.regret}; violation {card.violation}",
+        "paper": _paper(site, card.reference),
     }
 
 

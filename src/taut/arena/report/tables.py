@@ -18,6 +18,7 @@ from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
 from ..results import Result
 from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
+from .costs import Costs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,9 +95,9 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
         f"drawn as a line]({picture})",
         "",
     ]
-    best = dict(groups(tuned))
+    best, costs = dict(groups(tuned)), Costs(folder)
     for title, group in groups(boards):
-        lines += _section(title, group, best[title])
+        lines += _section(title, group, best[title], costs)
     lines += [
         "## Streams",
         "",
@@ -118,7 +119,9 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _section(title: str, group: tuple[Board, ...], tuned: tuple[Board, ...]) -> list[str]:
+def _section(
+    title: str, group: tuple[Board, ...], tuned: tuple[Board, ...], costs: Costs
+) -> list[str]:
     """One leaderboard: representatives of families first, then everybody."""
     names = ", ".join(markdown_code(one.stream.name) for one in group)
     table = leaderboard(group)
@@ -126,7 +129,7 @@ def _section(title: str, group: tuple[Board, ...], tuned: tuple[Board, ...]) -> 
     lines = [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
     head = [f"| {' | '.join(DOCUMENTED)} |", "|---:|---|" + "---:|" * (len(DOCUMENTED) - 2)]
     representatives = [one for one in table.standings if one.headline]
-    lines += [*head, *(_row(one, len(group)) for one in representatives), ""]
+    lines += [*head, *(_row(one, group, costs) for one in representatives), ""]
     if len(table.ranked) > 1:
         lines += [
             f"Mean ranks are over {votes} famil{'y' if votes == 1 else 'ies'} of streams; two of "
@@ -136,7 +139,7 @@ def _section(title: str, group: tuple[Board, ...], tuned: tuple[Board, ...]) -> 
             "",
         ]
     lines += ["<details markdown><summary>All learners</summary>", "", *head]
-    lines += [*(_row(one, len(group)) for one in table.standings), "", "</details>", ""]
+    lines += [*(_row(one, group, costs) for one in table.standings), "", "</details>", ""]
     chosen = leaderboard(tuned).ranked[:5]
     shown = ", ".join(f"{markdown_code(one.learner)} {_percent(one.score.mean)}" for one in chosen)
     if shown:
@@ -352,8 +355,11 @@ DOCUMENTED = (
     "missed: violation",
     "missed: both",
     "mean rank",
+    "violating rounds",
     "feasible rounds",
     "peak",
+    "µs",
+    "calls",
     "streams",
 )
 """Columns in the documentation."""
@@ -372,7 +378,9 @@ def _cells(one: Standing, streams: int) -> dict[str, str]:
         "viol.": _percent(one.missed_violation),
         "both": _percent(one.missed_both),
     }
-    feasible, peak = (one.columns.get(name) for name in ("feasible rounds", "peak violation"))
+    violating, feasible, peak = (
+        one.columns.get(name) for name in ("violating rounds", "feasible rounds", "peak violation")
+    )
     return {
         "rank": "" if one.rank is None else ranks,
         "learner": one.learner,
@@ -384,14 +392,20 @@ def _cells(one: Standing, streams: int) -> dict[str, str]:
         "missed: both": missed["both"],
         "of": f"{one.streams}/{streams}",
         "mean rank": "" if one.rank is None else f"{one.mean_rank:.1f}",
+        "violating rounds": "" if violating is None else f"{violating:.3g}",
         "feasible rounds": "" if feasible is None else f"{_percent(feasible)} %",
         "peak": "" if peak is None else f"{peak:.2g}",
         "streams": f"{one.streams} of {streams}",
     }
 
 
-def _row(one: Standing, streams: int) -> str:
-    cells = _cells(one, streams) | {"learner": markdown_code(one.learner)}
+def _row(one: Standing, group: tuple[Board, ...], costs: Costs) -> str:
+    spent, calls = costs.microseconds(group, one.learner), costs.total(one.learner)
+    cells = _cells(one, len(group)) | {
+        "learner": markdown_code(one.learner),
+        "µs": "" if spent is None else f"{spent:.2g}",
+        "calls": "" if calls is None else f"{calls:.3g}",
+    }
     return f"| {' | '.join(cells[name] for name in DOCUMENTED)} |"
 
 
