@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
+from drills.fuzz_live import live
 from taut.arena import Result
 from taut.arena.run import play as arena_play
 
@@ -58,80 +59,12 @@ def targets() -> Targets:
     """Return functions with valid arguments."""
     return {
         **basic(),
-        **live(),
+        **live(CLIPPED, PROBLEM),
         **domains(),
         **learners(),
         **feedback(),
         **judged(),
         **models(),
-    }
-
-
-LATE = taut.DelayTolerant(CLIPPED, 2)
-
-
-class Live:
-    """A call of a method of a player that has observed, skipped and observed a round.
-
-    A call that is refused must leave the player as it was.
-
-    Arguments:
-        method: its name.
-    """
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-
-    def __call__(self, **arguments: Any) -> None:
-        """Call the method. RuntimeError, which no fuzzed call may raise, if a refusal changed the
-        player."""
-        player = taut.Player(LATE, PROBLEM, limits=taut.Limits(-9.0, 9.0, change=9.0))
-        player.observe(np.zeros(2))
-        player.skip()
-        before = player.to_bytes()
-        try:
-            getattr(player, self.method)(**arguments)
-        except Exception:
-            if player.to_bytes() != before:
-                raise RuntimeError(f"{self.method}: a refused call changed the player") from None
-            raise
-
-
-def live() -> Targets:
-    """Calls of players in production."""
-    saved = taut.Player(CLIPPED, PROBLEM)
-    saved.observe(np.zeros(2))
-    ignored = {"event": "violated", "function": lambda event: None, "tolerance": 0.1, "every": None}
-    return {
-        "player.observe": (Live("observe"), {"z": np.zeros(2), "round": 3, "played": None}),
-        "player.observe_late": (Live("observe_late"), {"round": 2, "z": np.zeros(2)}),
-        "player.skip": (Live("skip"), {"reason": "no meter"}),
-        "player.on": (Live("on"), ignored),
-        "player.to_bytes": (Live("to_bytes"), {"history": True}),
-        "Player.from_bytes": (
-            taut.Player.from_bytes,
-            {
-                "content": saved.to_bytes(),
-                "problem": PROBLEM,
-                "learner": None,
-                "feedback": None,
-                "migrate": False,
-                "limits": None,
-                "on_refuted": "warn",
-            },
-        ),
-        "Limits": (taut.Limits, {"low": 0.0, "high": 1.0, "change": None, "check": None}),
-        "guarded player": (
-            taut.Player,
-            {
-                "learner": CLIPPED,
-                "problem": PROBLEM,
-                "limits": None,
-                "on_refuted": "warn",
-                "history": 8,
-            },
-        ),
-        "history.to_frame": (saved.history.to_frame, {"times": None}),
     }
 
 

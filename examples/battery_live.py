@@ -72,17 +72,17 @@ def figure(decisions: Any, data: dict[str, Any], until: int) -> Any:
     hours = np.arange(until) / 12
     before = np.concatenate([START[None], decisions[: until - 1]])
     bought = data["demand"][:until] + (decisions[:until, 0] - before[:, 0]) - decisions[:until, 1]
-    made, (top, bottom) = new_figure(2, narrow=False, width=7.6, height=2.9)
-    top.plot(hours, data["demand"][:until], color="black", linewidth=0.9)
-    top.plot(hours, bought, color=ORANGE, linewidth=1.4)
-    top.axhline(LINE, color="black", linestyle="--", linewidth=1)
-    top.axhspan(LINE, 3.4, color="#B00020", alpha=0.06, linewidth=0)
-    top.set(title="Demand (black), bought (orange), limit (dashed)", ylim=(0.8, 3.4))
-    bottom.plot(hours, decisions[:until, 0], color=BLUE, label="battery, stored")
-    bottom.plot(hours, decisions[:until, 1], color=GREEN, label="generator, output")
-    bottom.legend(loc="upper right")
-    bottom.set(title="Decisions, made before demand and price are known", ylim=(0, 2.1))
-    for axes in (top, bottom):
+    made, (left, right) = new_figure(2, narrow=False, width=3.8, height=2.9)
+    left.plot(hours, data["demand"][:until], color="black", linewidth=0.9)
+    left.plot(hours, bought, color=ORANGE, linewidth=1.4)
+    left.axhline(LINE, color="black", linestyle="--", linewidth=1)
+    left.axhspan(LINE, 3.4, color="#B00020", alpha=0.06, linewidth=0)
+    left.set(title="Demand (black), bought (orange), limit (dashed)", ylim=(0.8, 3.4))
+    right.plot(hours, decisions[:until, 0], color=BLUE, label="battery, stored")
+    right.plot(hours, decisions[:until, 1], color=GREEN, label="generator, output")
+    right.legend(loc="upper right")
+    right.set(title="Decisions, made before demand and price are known", ylim=(0, 2.1))
+    for axes in (left, right):
         axes.set(xlabel="hour", xlim=(0, STEPS / 12))
     return made
 

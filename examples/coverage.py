@@ -58,7 +58,7 @@ def covered(widths: Any, days: Any) -> Any:
 @styled
 def figure(shares: Any, fixed: Any, widths: Any) -> Any:
     """Draw the coverage of every day, and the mean width."""
-    made, (left, right) = new_figure(2, narrow=False, width=7.6, height=3.0)
+    made, (left, right) = new_figure(2, narrow=False, width=3.8, height=3.0)
     days = np.arange(DAYS)
     window = np.ones(14) / 14
     for share, colour, label in ((fixed, BLUE, "fixed"), (shares, ORANGE, "learned")):

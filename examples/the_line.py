@@ -90,7 +90,7 @@ def figure(data: dict[str, Any], narrow: bool = False) -> Any:
             zorder=4 if bold else 3,
         )
     (_labels_below if narrow else _labels_beside)(axes, data, days[-1])
-    axes.text(days[0], top, " forbidden", va="top", color="#E02040")
+    axes.text(days[-1] / 2, top - 3, "forbidden", va="top", ha="center", color="#E02040")
     axes.set(
         title="Earlier methods exceed the cap;\ntaut lies on it"
         if narrow

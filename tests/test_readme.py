@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import matplotlib
+from website.figures import data_of
 
 from taut.cli.main import learners_markdown
 from taut.learners.registry import FAMILIES
@@ -37,6 +38,34 @@ def test_the_first_screen_and_the_length():
     for text in ("docs/line.png", "pip install .", "make reproduce", "make test", "```python"):
         assert text in first
     assert len(README.splitlines()) <= 130
+    lengths = [
+        len(block.strip().splitlines())
+        for block in re.findall(r"```python\n(.*?)```", README, re.S)
+    ]
+    assert lengths[1:] == [4, 4, 6]  # a controller, a fleet, a model in CVXPY
+
+
+def test_every_number_is_printed_by_a_command():
+    line, verdicts = data_of("line"), data_of("verdicts")
+    assert f"The best fixed plan costs {line['best cost']:.1f}\n" in README
+    counts = [
+        verdicts.get(name, 0) for name in ("holds", "holds in part", "not asymptotic yet", "fails")
+    ]
+    assert (
+        f"{sum(counts)} claims: {counts[0]} hold, {counts[1]} hold in part, {counts[2]} are not asymptotic yet"
+        in README
+    )
+    assert f"but falling), and {counts[3]} fail" in README
+    prose = re.sub(
+        r"```.*?```|`.*?`|<picture>.*?</picture>|\]\(.*?\)|^\|[^\n]*$",
+        "",
+        README,
+        flags=re.S | re.M,
+    )
+    numbers = set(re.findall(r"\d+(?:\.\d+)?", prose))
+    known = {f"{line['best cost']:.1f}", str(sum(counts)), *map(str, counts)}
+    assert numbers >= known
+    assert numbers <= known | {"0", "2018", "2.0"}, "a number that no command prints"
 
 
 def test_the_table_of_learners_is_the_registry():

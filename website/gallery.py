@@ -73,6 +73,11 @@ ENTRIES = (
         "Intervals that cover 90 % of a drifting series, with a certificate.",
     ),
     Entry(
+        "microgrid/microgrid.py",
+        "A microgrid and its controller",
+        "Your own controller is believed until it breaks; the learner takes over.",
+    ),
+    Entry(
         "pacing/pacing.py", "40,000 budgets", "A fleet: thousands of players in one compiled step."
     ),
 )

@@ -2,10 +2,10 @@
 decision, with ramp limits and a cap on emissions.
 
 The operator has a controller already: CVXPY plans the next hour with yesterday's demand, corrected
-by the last meter reading, and knows nothing of the cap. It is the advice. Sometimes it does not
-answer, and from noon of the last day on it is broken and plans for twice the demand. taut mixes it
-with its own learner, keeps the ramps exactly, learns the cap from the rounds, and refuses a meter
-reading that cannot be true. In the middle the process is started again from its file.
+by the last meter reading. It is the advice. Sometimes it does not answer, and from noon of the last
+day on it is broken and plans for twice the demand. taut mixes it with its own learner, keeps the
+ramps exactly, learns the cap from the rounds, and refuses a meter reading that cannot be true. In
+the middle the process is started again from its file.
 
 A decision is the power of both generators and the level of the battery after the step, so that the
 battery's power is the difference to the previous decision.
@@ -34,9 +34,9 @@ DAY, ROUNDS, AHEAD = 288, 3 * 288, 12  # five-minute steps: of a day, in all, of
 COST, SLOPE, IMBALANCE = np.array([0.2, 0.14]), np.array([1.5, 0.6]), 10.0
 LEVEL, HOLDING, WEAR = 6.0, 0.1, 0.2  # where the battery is kept, and what it costs
 VALUE = 4.0  # of stored energy, about what the generators' last MW costs
-EMISSION, CAP = np.array([0.26, 0.37]), 130.0
+EMISSION, CAP = np.array([0.26, 0.37]), 160.0
 MOST, RAMP = np.array([22.0, 20.0, 12.0]), np.array([0.6, 0.8, 0.8])
-START = pd.Series({"gas": 12.0, "diesel": 14.0, "level": 6.0})
+START = pd.Series({"gas": 7.0, "diesel": 17.0, "level": 6.0})
 SILENT, BROKEN, ABSURD = 25, DAY // 2, 100
 """Every so many steps the controller does not answer; so many steps before the end it breaks; the
 step with an absurd reading."""
@@ -88,7 +88,8 @@ class Controller:
         goal += cp.sum(power @ SLOPE) + WEAR / 2 * cp.sum_squares(discharged)
         goal += HOLDING / 2 * cp.sum_squares(self._plan[:, 2] - LEVEL) + VALUE * cp.sum(discharged)
         missing = cp.sum(power, axis=1) + discharged - self._expected
-        goal += IMBALANCE / 2 * cp.sum_squares(missing)
+        emitted = cp.square(power) @ (EMISSION / CAP)
+        goal += IMBALANCE / 2 * cp.sum_squares(missing) + 500 * cp.sum(cp.pos(emitted - 1))
         moved = cp.abs(path[1:] - path[:-1])
         limits = [self._plan >= 0, self._plan <= np.tile(MOST, (AHEAD, 1))]
         limits += [moved <= np.tile(RAMP, (AHEAD, 1))]
@@ -141,13 +142,13 @@ def figure(readings: pd.DataFrame, steps: pd.DataFrame) -> Any:
     parts = [steps["gas"], steps["diesel"], np.maximum(-np.diff(level), 0)]
     left.stackplot(hours, parts, labels=["gas", "diesel", "battery"], alpha=0.6)
     left.plot(hours, readings["demand"], color="black", linewidth=1, label="demand")
-    left.set(title="(a) power", xlabel="hour", ylabel="MW")
-    left.legend(loc="lower right", fontsize="small")
+    left.set(title="(a) power", xlabel="hour", ylabel="MW", ylim=(0, 46))
+    left.legend(loc="upper left", ncols=2, fontsize="small")
     middle.plot(hours, steps["level"] / MOST[2], label="battery level")
     middle.plot(hours, steps["weight"], label="weight of the advice")
     middle.axvline((ROUNDS - BROKEN) / 12, color="black", linestyle="--", linewidth=1)
-    middle.set(title="(b) the controller breaks at the line", xlabel="hour", ylim=(-0.02, 1.02))
-    middle.legend(loc="center left", fontsize="small")
+    middle.set(title="(b) the controller breaks at the line", xlabel="hour", ylim=(-0.02, 1.35))
+    middle.legend(loc="upper left", fontsize="small")
     emitted = (steps[["gas", "diesel"]].to_numpy() ** 2 @ EMISSION) / CAP
     right.plot(hours, emitted)
     right.axhline(1.0, color="black", linestyle="--", linewidth=1)

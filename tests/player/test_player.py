@@ -409,7 +409,7 @@ def test_players_that_cannot_be():
         (
             lambda: taut.Player("clipped", GAME),
             ValueError,
-            "learner: got 'clipped'; expected one of half-space",
+            "learner: got 'clipped'. Did you mean 'clipped-ogd'",
         ),
         (lambda: taut.Player(3, GAME), TypeError, "learner: got 3; expected a taut learner"),
         (

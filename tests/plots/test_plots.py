@@ -107,7 +107,7 @@ def test_axes_that_do_not_fit(run):
         run.plot(ax=plt.subplots()[1])
     with pytest.raises(TypeError, match="ax: got 'here'; expected Matplotlib axes"):
         run.plot("loss", ax="here")
-    with pytest.raises(ValueError, match="quantity: got 'regrets'; expected one of 'loss'"):
+    with pytest.raises(ValueError, match=r"quantity: got 'regrets'\. Did you mean 'regret'"):
         run.plot("regrets")
 
 

@@ -265,6 +265,8 @@ def _revived(
     saved, dtype = files.unpack(about["learner"]), np.dtype(about["dtype"])
     if not isinstance(saved, Learner):
         raise ValueError(f"its learner is {about['learner']!r}")
+    if not isinstance(learner, Learner | None):
+        raise TypeError(f"learner: got {arguments.shown(learner)}; expected a taut learner")
     if learner is not None and not files.same(files.pack(learner), about["learner"]):
         raise ValueError(
             f"learner: got {learner!r}, but the fleet is by {saved!r}; expected the learner that "

@@ -332,6 +332,7 @@ class Fleet(Displayed):
             ids: the members; None for all.
             reason: why, for the log.
         """
+        arguments.instance("reason", reason, str, "a text")
         with self._lock:
             listed, slots = self._members.slots(ids)
             self._coming.skip(listed, slots)

@@ -30,7 +30,8 @@ NAMED = 5
 
 def as_ids(ids: Any, name: str = "ids") -> list[Id]:
     """Return ids as a list of texts or of whole numbers."""
-    if isinstance(ids, (str, bytes, int)) or not hasattr(ids, "__iter__"):
+    several = not isinstance(ids, (str, bytes, int)) and hasattr(ids, "__iter__")
+    if not several or getattr(ids, "ndim", 1) == 0:
         raise TypeError(
             f"{name}: got {arguments.shown(ids)}; expected several ids, for example a list of texts"
         )

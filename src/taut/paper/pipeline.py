@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import arguments, files
 from ..display import counted
+from ..extras import optional
 from . import beyond
 from .figures import draw_all
 from .report import write_report
@@ -50,6 +51,8 @@ def run_all(
         The contents of claims.json, with the path of the report under "report".
     """
     arguments.one_of("experiment", experiment, (*EXPERIMENTS, "all"))
+    for package in ("cvxpy", "xarray"):
+        optional(package)
     out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
     try:
         result = reproduce(

@@ -34,37 +34,31 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.advised import AdviceFacts, advice_facts
 from ..runs.totals import RunningTotals, Totals
+from . import contents as player_contents
 from . import display as player_display
-from . import file as player_file
-from . import migrate as migration
-from . import tag
+from . import irregular
+from .alarms import alarm, check_flags
 from .checks import (
     check_round,
     checked_data,
     checked_measurements,
     number_of_constraints,
-    refuse,
 )
-from .copies import revived, unpickled
+from .copies import unpickled
 from .data_types import DataTypes
 from .decision import RoundDecision
-from .extremes import COLUMNS, NAMES, Extremes, RunningExtremes
+from .extremes import COLUMNS, Extremes, RunningExtremes
 from .growth import first_room, padded, with_room
-from .guards import as_limits, check_reaction, refuted_event, thresholds
+from .guards import as_limits, check_reaction, thresholds
 from .history import History
-from .hooks import Event, Hooks, Refused
-from .missing import MissingRounds, Pending, check_late
+from .hooks import Event, Hooks
+from .missing import MissingRounds
 from .steps import (
-    FAULTY,
-    REFUTED,
-    VIOLATED,
     Layout,
     Steps,
     header,
-    late_step,
     measured_step,
     revealed_step,
-    skipped_step,
 )
 from .weights import Weights
 
@@ -559,7 +553,7 @@ class Player(Displayed):
                 self._hooks.refused(self.round, error)
                 raise
             if self._report[0] or self._checked_every is not None:
-                self._alarm()
+                alarm(self)
 
     def _play(
         self,
@@ -616,35 +610,7 @@ class Player(Displayed):
         >>> player.round, player.unknown
         (3, 1)
         """
-        if not isinstance(reason, str):
-            raise TypeError(f"reason: got {arguments.shown(reason)}; expected a text")
-        require_jax(tracing=False)
-        with self._lock:
-            arrays, report = self._arrays, self._report
-            if self._round_decision.known:
-                arrays, report = self._before_round()
-            missing, lost = self._missing, self._missing.lost(self.learner)
-            after = self._steps.take(skipped_step, arrays, np.asarray(lost, np.int32))
-            before = self._layout.state.unpack(arrays, self._seen.stop)[1]
-            new = Pending(
-                self.round,
-                int(np.asarray(after[0])[1]),
-                np.array(report[self._played]),
-                None if before is None else np.asarray(before).ravel(),
-            )
-            LOG.info(
-                "round %d was skipped: %s",
-                new.round,
-                reason or "no reason was given",
-                extra={"taut_event": "skipped", "taut_round": new.round},
-            )
-            self._last = self._arrays, self._report, missing, True, False
-            self._history.add(np.full(1 + self._count, np.nan), new.decision)
-            self._extremes.skip()
-            self._missing = missing.skipped(self.learner, new)
-            self._arrays, self._report = after, np.asarray(after[0])
-            self._round_decision.forget()
-            self._asked = None
+        irregular.skip(self, reason)
 
     def observe_late(self, round: int, z: Any) -> None:
         """Reveal the data of a round that was skipped.
@@ -656,39 +622,7 @@ class Player(Displayed):
             round: the number of the round, one of `pending`.
             z: its data.
         """
-        check_late(self.learner, self.feedback)
-        require_jax(tracing=False)
-        with self._lock:
-            number = arguments.count("round", round)
-            try:
-                late = self._missing.find(number, self.round)
-                data = self._cast(z)
-                if self._guard is not None:
-                    self._guard.refuse(data, number)
-                shape, dtype = self._shape, self._dtype
-                previous = late.previous
-                given = (
-                    data,
-                    np.asarray(late.tag, np.int32),
-                    late.decision.reshape(shape).astype(dtype),
-                    None if previous is None else previous.reshape(shape).astype(dtype),
-                )
-                arrays = self._steps.take(late_step, self._arrays, *given)
-                report = np.asarray(arrays[0])
-                if report[0]:
-                    self._check_flags(report, number)
-            except (TypeError, ValueError) as error:
-                self._hooks.refused(number, error)
-                raise
-            scored = report[1 : self._played.start]
-            self._arrays, self._report, self._last = arrays, report, None
-            self._history.fill(number, scored)
-            self._running.add(scored)
-            self._extremes.add_late(report[self._seen], number, late.decision)
-            self._missing = self._missing.arrived(number)
-            self._remember(data)
-            if report[0]:
-                self._alarm(number)
+        irregular.observe_late(self, round, z)
 
     def undo(self) -> None:
         """Take back the last round, so that it can be observed again.
@@ -704,29 +638,7 @@ class Player(Displayed):
         >>> player.round, player.decision.tolist()
         (1, [0.5, 0.5])
         """
-        with self._lock:
-            if self._last is None:
-                raise TypeError(
-                    f"undo: nothing can be taken back before round {self.round}; expected it once "
-                    "after observe or skip, in the same process"
-                )
-            self._arrays, self._report, self._missing, skipped, moved = self._last
-            self._last = None
-            self._history.take_back()
-            self._extremes.take_back()
-            self._extremes.changed -= moved
-            self._round_decision.forget()
-            if not skipped:
-                self._running.take_back()
-                if self._guard is not None:
-                    self._guard.take_back()
-                if not self._running.rounds:
-                    self._data.forget()
-            LOG.info(
-                "round %d was taken back",
-                self.round,
-                extra={"taut_event": "undone", "taut_round": self.round},
-            )
+        irregular.undo(self)
 
     def on(
         self,
@@ -773,53 +685,6 @@ class Player(Displayed):
             if every is not None:
                 self._checked_every = arguments.count("every", every)
 
-    def _check_flags(self, report: Array, round: int) -> None:
-        """Refuse a round in which something is not finite, or that refutes a constant if the user
-        wants that."""
-        flags = int(report[0])
-        if flags % FAULTY:
-            refuse(flags % FAULTY, round)
-        if not flags & REFUTED:
-            return
-        reaction = self._on_refuted
-        event = refuted_event(self.problem, report[self._seen], self._stated, round)
-        if callable(reaction):
-            reaction = reaction(event)
-            check_reaction(reaction, "on_refuted(event)")
-        if reaction == "refuse":
-            self._hooks.report(event)
-            raise Refused(event.message, **event.numbers)
-
-    def _alarm(self, round: int | None = None) -> None:
-        """Report what happened in the round that was just taken over."""
-        report, flags = self._report, int(self._report[0])
-        number = self.round - 1 if round is None else round
-        if flags & REFUTED:
-            seen = report[self._seen][: len(NAMES)]
-            event = refuted_event(self.problem, seen, self._stated, number)
-            if not callable(self._on_refuted) and self._on_refuted == "warn":
-                exceeded = seen > self._stated[: len(NAMES)]
-                self._stated[: len(NAMES)][exceeded] = 2 * seen[exceeded]
-                self._steps.fix(self._packed())
-            self._hooks.report(event)
-        if flags & VIOLATED:
-            excess = report[2 : self._played.start]
-            names, worst = self.constraint_names, int(np.argmax(excess))
-            name = f"g[{worst}]" if names is None else names[worst]
-            tolerance = float(self._stated[-1])
-            self._hooks.report(
-                Event(
-                    "violated",
-                    number,
-                    f"{name}: got {excess[worst]:g} in round {number}; expected at most "
-                    f"{tolerance:g}",
-                    {"constraint": name, "value": float(excess[worst]), "tolerance": tolerance},
-                )
-            )
-        every = self._checked_every
-        if round is None and every is not None and number % every == 0:
-            self.certificate()
-
     def _measured(
         self, before: tuple[Any, Array], gradient: Any, excess: Any, jacobian: Any, loss: Any
     ) -> None:
@@ -840,7 +705,7 @@ class Player(Displayed):
         arrays = self._steps.take(measured_step, before[0], *numbers)
         report = np.asarray(arrays[0])
         if report[0]:
-            self._check_flags(report, self.round)
+            check_flags(self, report, self.round)
         self._accept(arrays, report, before[1], without_loss=loss is None)
 
     def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
@@ -856,7 +721,7 @@ class Player(Displayed):
         arrays = self._steps.take(revealed_step, before, data)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0]:
-            self._check_flags(report, self.round)
+            check_flags(self, report, self.round)
         return arrays, report, data
 
     def _cast(self, z: Any) -> Any:
@@ -932,41 +797,11 @@ class Player(Displayed):
 
     def _contents(self, history: bool = True) -> tuple[dict[str, Any], dict[str, Array]]:
         """Return header and arrays of a file."""
-        arguments.flag("history", history)
-        with self._lock:
-            counts = self._learned, self._announced
-            names, structure = self.constraint_names, self._data.structure
-            if self._fingerprint is None or self._fingerprint[0] != structure:
-                made = tag.fingerprint(self.problem, structure, self._dtype)
-                self._fingerprint = structure, made
-            header = player_file.header(
-                self.learner,
-                self.problem,
-                self.feedback,
-                counts,
-                self._dtype,
-                self._data.described(),
-                names,
-                tag.tag_of(self.problem, names, structure),
-            )
-            header["history"] = self._history.asked
-            if self._room is not None:
-                header["room"] = self._room
-            if self.migration:
-                header["migration"] = list(self.migration)
-            last = None if self._guard is None else self._guard.last
-            parts = {
-                "state": files.flat(self._layout.state.unpack(self._arrays, self._seen.stop)),
-                "totals": self._running.to_arrays(),
-                "history": self._history.to_arrays() if history else {},
-                "extremes": self._extremes.to_arrays(),
-                "missing": self._missing.to_arrays(math.prod(self._shape)),
-                "problem": self._fingerprint[1],
-                "last": {}
-                if last is None
-                else {"round": np.asarray(last[0]), **files.flat(last[1])},
-            }
-            return header, player_file.as_arrays(parts)
+        return player_contents.contents(self, history)
+
+    def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
+        """Set the state, the totals and the type of the data to those of a file."""
+        player_contents.restore(self, saved, parts)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy a player as its learner, its problem and the contents of its file."""
@@ -1003,7 +838,9 @@ class Player(Displayed):
             limits: as for `Player`; a file does not hold it.
             on_refuted: likewise.
         """
-        player = cls._loaded(path, problem, learner, feedback, migrate, limits, on_refuted)
+        player = player_contents.loaded(
+            path, problem, learner, feedback, migrate, limits, on_refuted
+        )
         LOG.info("loaded a player before round %d from %s", player.round, path)
         return player
 
@@ -1034,67 +871,6 @@ class Player(Displayed):
                 f"content: got {arguments.shown(content)}; expected the bytes that "
                 "player.to_bytes() returned"
             )
-        return cls._loaded(bytes(content), problem, learner, feedback, migrate, limits, on_refuted)
-
-    @classmethod
-    def _loaded(
-        cls,
-        source: Any,
-        problem: Problem,
-        learner: Learner | None,
-        feedback: Feedback | None,
-        migrate: bool | Mapping[str, str],
-        limits: Any,
-        on_refuted: Any,
-    ) -> Player:
-        """Return the player of a file or of its bytes."""
-        arguments.instance("problem", problem, Problem, "taut.Problem(...)")
-        renamed = migration.as_names(migrate)
-        check_reaction(on_refuted)
-        as_limits(limits)  # wrong ones are the caller's, not the file's
-        same = learner if renamed is None else None  # a migrated player may get another learner
-        saved, arrays, came = player_file.read(source, same)
-        given = player_file.saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
-        options = {"limits": limits, "on_refuted": on_refuted}
-        try:
-            changes = migration.changes(problem, saved, arrays)
-            kept = learner is None or files.same(files.pack(learner), saved["learner"])
-            if not changes.any and not renamed and kept:  # nothing has to be migrated
-                return revived(
-                    files.unpack(saved["learner"]), problem, saved, arrays, given, **options
-                )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{came}, damaged ({error}); expected a player that taut saved"
-            ) from error
-        if renamed is None:
-            raise ValueError(
-                f"{'. '.join(changes.texts)}. Pass migrate=True to go on with it ({came})"
-            )
-        return migration.migrated(problem, saved, arrays, changes, renamed, learner, given, options)
-
-    def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
-        """Set the state, the totals and the type of the data to those of a file."""
-        if self._room is not None:
-            self._make_room(saved["room"])
-        model = self._layout.state.unpack(self._arrays, self._seen.stop)
-        self._set_state(files.like(model, parts["state"]))
-        decision = self._report[self._played].reshape(self._shape)
-        if not np.isfinite(decision).all() or not self.problem.domain.contains(
-            jnp.asarray(decision), 1e-6
-        ):
-            raise ValueError("its decision is outside the domain")
-        self._running = RunningTotals.from_arrays(self._count, parts["totals"])
-        self._missing = MissingRounds.from_arrays(
-            parts["missing"], math.prod(self._shape), self.problem.previous
+        return player_contents.loaded(
+            bytes(content), problem, learner, feedback, migrate, limits, on_refuted
         )
-        rounds = self.round - 1
-        self._history.restore(parts["history"], rounds)
-        if self._history.constraint_names is None:
-            self._history.constraint_names = player_file.saved_names(saved, self._count)
-            self._named = self._named or self.constraint_names is not None
-        self._extremes.restore(parts["extremes"], rounds)
-        self._data.restore(saved.get("data"), saved["problem"].get("data"))
-        self.migration = player_file.saved_texts(saved.get("migration", []))
-        if self._guard is not None:
-            self._guard.restore(parts["last"], saved["problem"].get("data"))
