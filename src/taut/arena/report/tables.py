@@ -17,6 +17,7 @@ from ...judge.over_seeds import Interval, clear_winner
 from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
 from ..entries import THEORY
+from ..registry import STREAMS
 from ..results import Result
 from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
 from .costs import Costs
@@ -90,7 +91,8 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     bounded = sum(len(one.bounds) for one in results.values())
     lines = [
         f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, "
-        f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded.",
+        f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded."
+        f"{_not_played(boards)}",
         "",
         "![Mean regret against mean clipped violation for every stream; the Pareto front is "
         f"drawn as a line]({picture})",
@@ -118,6 +120,13 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
         )
         lines.append(f"| {' | '.join([markdown_code(stream.name), *map(cell, facts)])} |")
     return "\n".join(lines) + "\n"
+
+
+def _not_played(boards: tuple[Board, ...]) -> str:
+    """A sentence about the streams without results; empty if there are none."""
+    played = {one.stream.name for one in boards}
+    names = [markdown_code(name) for name in STREAMS if name not in played]
+    return f" This run does not have the streams {', '.join(names)}." if names else ""
 
 
 def _section(
