@@ -41,11 +41,15 @@ def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
     ranked = [one for one in boards if one.stream.ranked]
     general = tuple(one for one in ranked if one.stream.setting in GENERAL)
     found = [("convex losses, fixed and changing constraints", general)] if general else []
-    for setting in dict.fromkeys(
-        one.stream.setting for one in ranked if one.stream.setting not in GENERAL
-    ):
-        found.append((setting, tuple(one for one in ranked if one.stream.setting == setting)))
+    rest = [one for one in ranked if one.stream.setting not in GENERAL]
+    for setting in dict.fromkeys(map(_setting, rest)):
+        found.append((setting, tuple(one for one in rest if _setting(one) == setting)))
     return found
+
+
+def _setting(one: Board) -> str:
+    """The setting of a stream. Recorded requests are requests, because other methods play them."""
+    return "requests" if one.stream.request_first else one.stream.setting
 
 
 def text(folder: Path) -> str:
