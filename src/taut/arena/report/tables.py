@@ -17,6 +17,7 @@ from ...judge.over_seeds import Interval, clear_winner
 from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
 from ..entries import THEORY
+from ..registry import STREAMS
 from ..results import Result
 from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
 from .costs import Costs
@@ -40,11 +41,15 @@ def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
     ranked = [one for one in boards if one.stream.ranked]
     general = tuple(one for one in ranked if one.stream.setting in GENERAL)
     found = [("convex losses, fixed and changing constraints", general)] if general else []
-    for setting in dict.fromkeys(
-        one.stream.setting for one in ranked if one.stream.setting not in GENERAL
-    ):
-        found.append((setting, tuple(one for one in ranked if one.stream.setting == setting)))
+    rest = [one for one in ranked if one.stream.setting not in GENERAL]
+    for setting in dict.fromkeys(map(_setting, rest)):
+        found.append((setting, tuple(one for one in rest if _setting(one) == setting)))
     return found
+
+
+def _setting(one: Board) -> str:
+    """The setting of a stream. Recorded requests are requests, because other methods play them."""
+    return "requests" if one.stream.request_first else one.stream.setting
 
 
 def text(folder: Path) -> str:
@@ -90,7 +95,8 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
     bounded = sum(len(one.bounds) for one in results.values())
     lines = [
         f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, "
-        f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded.",
+        f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded."
+        f"{_not_played(boards)}",
         "",
         "![Mean regret against mean clipped violation for every stream; the Pareto front is "
         f"drawn as a line]({picture})",
@@ -118,6 +124,13 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
         )
         lines.append(f"| {' | '.join([markdown_code(stream.name), *map(cell, facts)])} |")
     return "\n".join(lines) + "\n"
+
+
+def _not_played(boards: tuple[Board, ...]) -> str:
+    """A sentence about the streams without results; empty if there are none."""
+    played = {one.stream.name for one in boards}
+    names = [markdown_code(name) for name in STREAMS if name not in played]
+    return f" This run does not have the streams {', '.join(names)}." if names else ""
 
 
 def _section(
