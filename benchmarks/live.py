@@ -89,7 +89,7 @@ def series(rounds: int) -> dict[str, Any]:
     made = {"packaged": rescaled(packaged(), MEAN)[:rounds]}
     for name, file in FILES.items():
         if (FOLDER / file).is_file():
-            made[name] = rescaled(read(FOLDER / file), MEAN)[:rounds]
+            made[name] = rescaled(read([FOLDER / file]), MEAN)[:rounds]
         else:
             print(f"The series {name} is skipped: there is no file {file} in ../shared/data.")
     return made
