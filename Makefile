@@ -9,6 +9,8 @@ reproduce: .venv/ready
 
 # Every learner on every stream (less than 30 minutes on two cores), then the page and the leaderboard in the documentation.
 arena: .venv/ready
+	-$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[arena]"
+	-$(BIN)/python -m pip install --quiet --no-deps obp grid2op pymgrid
 	$(BIN)/taut arena run --out arena-results
 	$(BIN)/taut arena report arena-results --docs docs/arena.md
 

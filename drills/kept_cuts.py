@@ -61,6 +61,8 @@ def pools(domain: taut.Domain, games: int, rounds: int, seed: int, dtype: Any) -
     rng = np.random.default_rng(seed)
     made = [_pool(domain, rng, rounds, KINDS[k % len(KINDS)]) for k in range(games)]
     stacked = {name: np.stack([one[name] for one in made]) for name in made[0]}
+    # The point that all half-spaces share has to lie in them as they are represented.
+    stacked["offsets"] += 4 * np.finfo(dtype).eps
     return {
         name: array.astype(dtype) if array.dtype.kind == "f" else array
         for name, array in stacked.items()

@@ -63,7 +63,12 @@ def game(rows: Any, offsets: Any) -> tuple[taut.Problem, Any]:
         lambda x, z: z["row"] @ x - z["offset"],
         taut.Box(-side, side, shape=DIMENSION),
         taut.Constants(
-            loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=1, slater=SLACK
+            loss_lipschitz=1.0,
+            constraint_lipschitz=1.0,
+            loss_range=2.0,
+            constraint_range=1.0 + float(np.abs(offsets).max()),  # the box has the radius 1
+            constraint_count=1,
+            slater=SLACK,
         ),
     )
     return problem, reveal

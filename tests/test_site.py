@@ -108,7 +108,7 @@ def site(tmp_path_factory):
 
 def test_pages_are_there_and_mathematics_is_rendered(site):
     start = (site / "start" / "index.html").read_text()
-    assert 'class="katex"' in start
+    assert 'class="katex"' in (site / "theory" / "index.html").read_text()
     assert "Run: 10 seeds x 2000 rounds" in start  # code was executed
     assert (site / "assets" / "katex" / "fonts").is_dir()
     for page in (

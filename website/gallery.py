@@ -36,7 +36,8 @@ ENTRIES = (
     Entry(
         "break_it.py",
         "Break it",
-        "An adversary picks the most violated of 64 half-spaces. Which methods stop violating? A slot for yours.",
+        "An adversary shows the most violated of 64 half-spaces. The default, with a memory of "
+        "64, stops violating. A slot for your method.",
     ),
     Entry(
         "battery_live.py",

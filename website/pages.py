@@ -52,10 +52,10 @@ GUIDES = (
 """Pages that answer "how do I", in their order."""
 THEORY = ("theory.md", "field.md")
 PROJECT = ("performance.md", "speed-notes.md", "architecture.md", "deprecation.md", "glossary.md")
-PLACED = ("start.md", "arena.md", "gallery.md", "learners.md", *THEORY, *PROJECT)
+PLACED = ("start.md", "arena.md", "arena-rules.md", "gallery.md", "learners.md", *THEORY, *PROJECT)
 """Pages with a place of their own. All other pages of the repository are guides."""
 ROOT_PAGES = ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
-NOT_RUN = (*THEORY, *PROJECT, "arena.md", "gallery.md", "learners.md")
+NOT_RUN = (*THEORY, *PROJECT, "arena.md", "arena-rules.md", "gallery.md", "learners.md")
 """Pages without code that is to be run."""
 MODULES = {
     "problems": (
@@ -184,7 +184,7 @@ def assemble(
         shutil.copy(picture, target / picture.name)
     report = _report(target, small or not execute)
     _write(target / "index.md", _landing())
-    for name in ("start.md", "arena.md", *THEORY, *PROJECT):
+    for name in ("start.md", "arena.md", "arena-rules.md", *THEORY, *PROJECT):
         _copied(target, name, execute=name not in NOT_RUN and runs(name))
     _gallery(target)
     for name in ROOT_PAGES:
@@ -220,19 +220,35 @@ def assemble(
             f"# {title.capitalize()}\n\n{body}\n",
         )
     _write(target / "reproduction.md", _reproduction(target, report))
+    _arena_board(target)
     return [
         {"Home": "index.md"},
         {"Start": "start.md"},
         {"Gallery": ["gallery/index.md", *(f"gallery/{name}.md" for name in gallery.names())]},
         {"Learn": [f"tutorials/{name}.md" for name in TUTORIALS]},
         {"How-to": guide_pages()},
-        {"Arena": "arena.md"},
+        {"Arena": ["arena.md", "arena-rules.md"]},
         {"Learners": ["learners/index.md", *(f"learners/{card.name}.md" for card in cards)]},
         {"Theory": list(THEORY)},
         {"Reproduction": "reproduction.md"},
         {"API": [f"reference/{title.replace(' ', '-')}.md" for title in modules]},
         {"Project": [*PROJECT, *(f"{name.lower()}.md" for name in ROOT_PAGES)]},
     ]
+
+
+def _arena_board(target: Path) -> None:
+    """Add the interactive board of the arena, if `taut arena run` has left results."""
+    from taut.arena.report import write_page
+
+    folder = ROOT / "arena-results"
+    if not (folder / "results").is_dir():
+        return
+    write_page(folder, target / "arena-board.html", "./")
+    page = target / "arena.md"
+    button = "[Open the interactive board](arena-board.html){ .md-button .md-button--primary }"
+    text = page.read_text()
+    first = text.index("## How it is played")
+    page.write_text(f"{text[:first]}{button}\n\n{text[first:]}")
 
 
 def _gallery(target: Path) -> None:

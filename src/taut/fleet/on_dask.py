@@ -196,8 +196,7 @@ class DaskFleet(Displayed):
             return self._read("decisions", ids)
         learner = check_advised(self.learner, None)
         listed = self._listed(ids)
-        dtype = self.problem.domain.centre.dtype
-        rows = advice_of_members(advice, learner, self.problem, listed, dtype)
+        rows = advice_of_members(advice, learner, self.problem, listed, float)
         predicted = None if forecast is None else self._rows(listed, forecast)[1]
         answers = self._write("advised", listed, (rows, predicted))
         refused = {each: why for _, part in answers.values() for each, why in part.items()}

@@ -16,6 +16,7 @@ from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
+from ..entries import THEORY
 from ..results import Result
 from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
 from .costs import Costs
@@ -140,7 +141,8 @@ def _section(
         ]
     lines += ["<details markdown><summary>All learners</summary>", "", *head]
     lines += [*(_row(one, group, costs) for one in table.standings), "", "</details>", ""]
-    chosen = leaderboard(tuned).ranked[:5]
+    grid = any(line.result.variant != THEORY for one in tuned for line in one.lines)
+    chosen = leaderboard(tuned).ranked[:5] if grid else ()
     shown = ", ".join(f"{markdown_code(one.learner)} {_percent(one.score.mean)}" for one in chosen)
     if shown:
         lines += [f"With the best of the grid, chosen in hindsight: {shown}.", ""]

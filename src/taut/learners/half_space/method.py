@@ -467,7 +467,7 @@ class HalfSpace(StepsFromDecision, Learner):
 
     def shortened(self) -> HalfSpace:
         """Return the learner without exact projections, which most games do not need."""
-        if self.sweeps is None:
+        if self.sweeps is None or type(self) is not HalfSpace:  # a subclass may play otherwise
             return self
         options = {each.name: getattr(self, each.name) for each in fields(self)}
         return _SweepsOnly(**options)

@@ -186,7 +186,8 @@ def _is_no_farther(task: _Task, carry: _Carry) -> jax.Array:
 
         |x - u|^2 <= |y - u|^2 - |y - x|^2 + 2 sum lambda_j (c_j - b_j.x) + 2 |rho| |x - u|.
 
-    Normals that are almost opposite have huge multipliers, which can lose all digits.
+    Normals that are almost opposite have huge multipliers, which can lose all digits; and a cut
+    that misses u by rounding alone then leads away from it.
     """
     (x, multipliers, _, _), back = carry.working, task.y - carry.working.x
     # The offset of a cut that is not alive is infinite; its multiplier is zero.
@@ -194,8 +195,11 @@ def _is_no_farther(task: _Task, carry: _Carry) -> jax.Array:
     short = offsets - _products(carry.normals, x)
     rest = back - _combined(multipliers, carry.normals)
     away = jnp.sqrt(jnp.sum(rest * rest)) * (task.diameter + jnp.sqrt(moved))
+    # A cut whose products are rounded may miss u, and so may the sum of the multipliers.
+    size = jnp.max(jnp.abs(x)) + task.diameter
+    missed = 4 * task.eps * size * jnp.sum(multipliers)
     rounding = 64 * task.eps * jnp.square(task.diameter)
-    return 2 * (jnp.sum(multipliers * short) + away) <= moved + rounding
+    return 2 * (jnp.sum(multipliers * short) + away + missed) <= moved + rounding
 
 
 def _chosen(task: _Task, point: jax.Array, carry: _Carry) -> _Carry:
@@ -223,7 +227,7 @@ def _chosen(task: _Task, point: jax.Array, carry: _Carry) -> _Carry:
         normals=jnp.where(place[:, None], normal[None], carry.normals),
         offsets=jnp.where(place, jnp.sum(normal * point), carry.offsets),
         adding=jnp.where(cut, _first_largest(excess), place),
-        done=done | (~cut & (distance <= rounding)),
+        done=done | (~cut & (distance <= slack)),
     )
 
 
