@@ -47,7 +47,7 @@ _LABELS = {
     "loss": "cumulative loss",
     "regret": "regret",
     "policy regret": "policy regret",
-    "violation": "cumulative clipped violation",
+    "violation": "clipped violation",
     "excess": "cumulative excess",
     "largest excess": "cumulative largest excess of each round",
 }

@@ -259,7 +259,8 @@ def legend_inside(axes: Axes) -> None:
     for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
         handles.setdefault(label, handle)
     if len(handles) > 1:
-        axes.legend(list(handles.values()), list(handles), fontsize=7)
+        frame: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
+        axes.legend(list(handles.values()), list(handles), fontsize=7, **frame)
 
 
 def label_panels(panels: Sequence[Axes], titles: Sequence[str], letters: str = "abcdefgh") -> None:
