@@ -116,9 +116,9 @@ class ConstrainedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: np.ndarray, y: np.ndarray) -> None:
         if not hasattr(self, "player_"):
-            size = X.shape[1] + bool(self.fit_intercept)
+            size = X.shape[1] + int(self.fit_intercept)
             self.player_ = Player(_problem(size, float(self.radius), self.constraint), history=0)
-        ones = np.ones((len(X), bool(self.fit_intercept)))
+        ones = np.ones((len(X), int(self.fit_intercept)))
         for row in np.concatenate([X, ones, y.reshape(-1, 1)], axis=1):
             self.player_.observe(row)
 
