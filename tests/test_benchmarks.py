@@ -348,8 +348,7 @@ def test_passes_are_measured(seeds, monkeypatch):
     monkeypatch.setitem(passes.PROBLEMS, "toy", lambda: cases.toy(40))
     row = passes.measure(passes.Cell("toy", "half-space", seeds), repeats=2, compilations=1)
     assert set(row["seconds"]) == ({"chunk", "call"} if seeds else {"call"})
-    assert "kernel" in row["applied"]
-    assert "reductions" not in row["applied"]  # not for learners whose seeds take turns
+    assert {"kernel", "reductions"} <= set(row["applied"])
     for kind, times in row["seconds"].items():
         assert set(times) == set(passes.VARIANTS)
         assert min(times.values()) > 0

@@ -53,6 +53,7 @@ def test_a_feature_without_its_package_says_what_to_install(call, run, tmp_path,
 def test_a_model_without_cvxpy_says_what_to_install(monkeypatch):
     for name in [name for name in sys.modules if name.startswith("taut.modelling")]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(vars(taut), "from_cvxpy", raising=False)  # loaded by another test
     monkeypatch.setitem(sys.modules, "cvxpy", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install \"taut\[cvxpy\]\""):
         taut.from_cvxpy  # noqa: B018

@@ -148,10 +148,11 @@ def expected_one_of(value: Any, choices: Iterable[str], show: Callable[[str], st
 def did_you_mean(value: Any, choices: Iterable[str]) -> str:
     """Return a suggestion for a name that is nearly one of `choices`, to be put at the end of a
     message; else nothing."""
-    found = (
-        difflib.get_close_matches(value, list(choices), 1, 0.75) if isinstance(value, str) else []
-    )
-    return f". Did you mean {found[0]!r}?" if found else ""
+    if not isinstance(value, str):
+        return ""
+    near = difflib.get_close_matches(value, list(choices), 5, 0.75)
+    near.sort(key=lambda name: not name.startswith(value))  # the beginning of a name is a name
+    return f". Did you mean {near[0]!r}?" if near else ""
 
 
 def shown(value: Any) -> str:

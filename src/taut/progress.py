@@ -70,8 +70,8 @@ class _Log(Counter):
         while not self._ended.wait(self._every):
             self.write(self.line())
             told = True
-        if told:
-            self.write(self.line())  # where the count ended; short work says nothing
+        if told or self.total is not None:
+            self.write(self.line())  # where the count ended
 
     def describe(self, text: str) -> None:
         """Write what is done next."""

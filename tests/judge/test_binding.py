@@ -175,7 +175,7 @@ def test_data_that_are_overwritten_after_the_run_are_noticed():
 
 def test_a_number_of_seeds_or_constraints_that_differs_is_named(saved):
     loaded = saved["seeds"][1]
-    with pytest.raises(ValueError, match=r"stream: got data of 1 seed\(s\); expected .* has 2"):
+    with pytest.raises(ValueError, match=r"stream: got data of 1 seed; expected .* has 2"):
         loaded.certificate(problem=GAME, stream=TARGETS[0])
     bare = dataclasses.replace(loaded, sample=None)
     two = problem(constraints=lambda x: jnp.stack([jnp.abs(x).sum() - 1, x[0] - 2]))

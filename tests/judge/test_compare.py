@@ -351,7 +351,7 @@ def test_policy_regret_is_called_so_and_has_no_bound_of_another_regret():
     found = taut.compare(["half-space"], problem, data, seeds=2, timing=False)
     for certificates in (False, True):
         axes = found.plot(certificates=certificates)[0]
-        assert axes.get_title(loc="left") == "(a) policy regret"
+        assert axes.get_title(loc="left").startswith("(a) policy regret")
         rows = {row.quantity: row.bound for row in found.certificate("half-space").rows}
         shown = [line for line in axes.lines if line.get_label() == BOUNDED] + list(axes.texts)
         assert rows["policy regret"] is None

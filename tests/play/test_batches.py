@@ -74,7 +74,7 @@ def test_seeds_of_large_decisions_equal_single_ones(tmp_path, capsys):
             learner, problem, data, seeds=seeds, checkpoint=tmp_path / str(run.swept), **options
         )
         np.testing.assert_array_equal(kept.loss, run.loss)
-    assert "5/5" in capsys.readouterr().out
+    assert "5/5" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ class ConstrainedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         >>> def budget(w):
         ...     return jnp.abs(w[:2]).sum() - 1
         >>> model = ConstrainedRegressor(budget).fit(X, X @ [1.0, 1.0])
-        >>> float(np.abs(model.coef_).sum().round(2))
-        1.0
+        >>> bool(np.abs(model.coef_).sum() <= 1.001)
+        True
     """
 
     def __init__(

@@ -113,7 +113,7 @@ def family_of_object(learner: object) -> Family:
     """Return the family of a learner by the module of its class.
 
     >>> import taut
-    >>> family_of_object(taut.HalfSpace()).name
+    >>> family_of_object(taut.HalfSpace(0.1, 2.0)).name
     'half-space'
     """
     names = type(learner).__module__.split(".")
