@@ -26,7 +26,7 @@ MINE: dict[str, Any] = {}
 """Your own methods by name, for example {"mine": MyLearner(...)}."""
 
 METHODS = {
-    "half-space": ("half-space, the default", "#D55E00"),
+    "half-space": ("half-space, 64 cuts for ever", "#D55E00"),
     "clipped-ogd": ("Clipped-OGD (2018)", "#0072B2"),
     "surrogate-anytime": ("surrogate (2024)", "#009E73"),
     "recoo": ("RECOO (2022)", "#56B4E9"),
