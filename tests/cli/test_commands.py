@@ -63,7 +63,7 @@ NAMED = ("--problem", "problem.py:game")
 
 def test_run_certify_and_plot(folder):
     text = called(*RUN, "--set", "beta=0.6")
-    assert text.startswith("Run: 1 seed x 40 rounds")
+    assert "Run: 1 seed x 40 rounds" in text
     run = taut.Run.load("out.nc")
     game = commands.load_problem("problem.py:game")
     expected = taut.simulate(taut.learner("clipped-ogd", game, horizon=40, beta=0.6), game, COSTS)
