@@ -32,7 +32,7 @@ THEORY = "theory"
 FACTORS = (1 / 16, 1 / 4, 4, 16)
 """The grid: one number that a method is told is multiplied by these. All methods have the same
 budget of four further runs."""
-GRID_ROUNDS = 2**13
+GRID_ROUNDS = 2**12
 """The grid is played for this number of rounds, or for the largest smaller one that is played."""
 MANY = 32
 """Constraints beyond which methods that solve a program in every round, or average constraints,
