@@ -23,6 +23,13 @@ violation is O(sqrt T) instead of O(sqrt(T log T)). Measured results of the two 
 `half-space` unless G_f is known and the bound is needed in advance. `half-space-horizon` is for a
 known number of rounds, `half-space-strong` for strongly convex losses, `half-space-margin` for
 constraints that must never be violated.
+
+The step onto the half-space of one round is that of Hutchinson & Alizadeh (ICML 2025) and of
+Ferreira, Xavier & Soares (arXiv 2601.16072). Zhang (arXiv 2607.25480) takes adaptive steps for one
+fixed constraint. Sarkar & Sinha (arXiv 2605.21107) project onto the feasible sets of all rounds,
+for which they need whole functions, and proved the rates that `memory=None` has here. The memory of
+cuts from one value and one gradient per round, lifetimes, and adaptive steps for constraints that
+change are of this library; docs/theory.md says it theorem by theorem.
 """
 
 from __future__ import annotations
