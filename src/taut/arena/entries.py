@@ -39,7 +39,7 @@ MANY = 32
 take a hundred times as long as others."""
 REPLACED = {"step-experts": "universal-experts"}
 """Methods without a bound on the violation, and the method with one that plays in their place."""
-ALL_CUTS = 2**11
+ALL_CUTS = 2**10
 """The longest horizon of a method that keeps a cut of nearly every round."""
 TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
 """The number that is multiplied: the first of these constants that the method needs, or its option
