@@ -57,6 +57,8 @@ PLACED = ("start.md", "arena.md", "arena-rules.md", "gallery.md", "learners.md",
 ROOT_PAGES = ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
 NOT_RUN = (*THEORY, *PROJECT, "arena.md", "arena-rules.md", "gallery.md", "learners.md")
 """Pages without code that is to be run."""
+FEW = ("a-ogd", "clipped-ogd", "half-space", "half-space-strong", "ogd")
+"""The learners of a small site; their names have words in common."""
 MODULES = {
     "problems": (
         "taut.Problem",
@@ -200,9 +202,7 @@ def assemble(
     for name in guide_pages():
         _copied(target, name, execute=runs(name))
     cards = list(LEARNERS.values())
-    cards = (
-        [card for card in cards if card.name in ("clipped-ogd", "half-space")] if small else cards
-    )
+    cards = [card for card in cards if card.name in FEW] if small else cards
     (target / "learners").mkdir()
     _write(target / "learners" / "index.md", learners.overview(cards))
     for card in cards:
