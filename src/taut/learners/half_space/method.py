@@ -5,10 +5,10 @@ r"""Half-space learners: a gradient step, then projections onto linear models of
         v_t = max_i g_{t,i}(x_t), s_t its gradient, rho the margin
     x_{t+1} = Pi_B( projections on kept cuts ( Pi_{H_t}(y) ) )
 
-By convexity H_t contains every decision that is feasible in round t (with margin rho), so each
-projection brings the decision closer to all comparators at once: regret is that of gradient
-descent, for constraints that change as an adversary likes, from one value and one gradient of the
-constraints. Gradients are divided by their norm, so multiplying constraints by a constant changes
+Every decision that is feasible in round t (with margin rho) lies in H_t, because constraints are
+convex. So projecting on H_t never moves away from any of them. That is why regret is no larger than
+for plain gradient descent, even if an adversary chooses the constraints, from one value and one
+gradient per round. Gradients are divided by their norm, so multiplying constraints by a constant changes
 nothing. A cut stays valid after its round, so cuts are kept (`cuts.py`) and projected on again: a
 constraint that comes back is not violated twice. For constraints that change, cuts have lifetimes
 (`lifetimes.py`). Two sweeps over the kept cuts are enough in most
