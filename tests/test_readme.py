@@ -27,7 +27,7 @@ def alike(words, others):
         one == other
         or (
             None not in (number(one), number(other))
-            and isclose(number(one), number(other), rel_tol=0.02)
+            and isclose(number(one), number(other), rel_tol=0.05)
         )
         for one, other in zip(words, others, strict=True)
     )

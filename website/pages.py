@@ -237,13 +237,10 @@ def assemble(
 
 
 def _arena_board(target: Path) -> None:
-    """Add the interactive board of the arena, if `taut arena run` has left results."""
-    from taut.arena.report import write_page
+    """Add the interactive board of the arena, with the numbers that `make arena` has left."""
+    from taut.arena.report import page_of
 
-    folder = ROOT / "arena-results"
-    if not (folder / "results").is_dir():
-        return
-    write_page(folder, target / "arena-board.html", "./")
+    (target / "arena-board.html").write_text(page_of(DOCS / "arena-board.json.gz"))
     page = target / "arena.md"
     button = "[Open the interactive board](arena-board.html){ .md-button .md-button--primary }"
     text = page.read_text()

@@ -31,7 +31,7 @@ from .submission import measure
 
 __all__ = ["HORIZONS", "QUICK", "SEEDS", "Played", "play"]
 
-HORIZONS = tuple(2**k for k in range(8, 16))
+HORIZONS = tuple(2**k for k in range(8, 15))
 SEEDS = 10
 QUICK: Mapping[str, Any] = {
     "horizons": (256, 512, 1024),
