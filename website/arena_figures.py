@@ -83,8 +83,8 @@ def draw(data: dict[str, Any], narrow: bool) -> Any:
         title=_title(data, narrow),
     )
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    place = "outside lower center" if narrow else "outside right center"
-    figure.legend(loc=place, ncols=2 if narrow else 1, reverse=True)
+    side = "outside lower center" if narrow else "outside right center"
+    figure.legend(loc=side, ncols=2 if narrow else 1, reverse=True)
     return figure
 
 

@@ -283,7 +283,7 @@ def entries(
     cards = list(cards)
     for stream in streams:
         why = stream.missing()
-        lengths = () if why else stream.horizons(tuple(horizons))
+        lengths = () if why else stream.lengths(tuple(horizons))
         if not lengths:
             asked = ", ".join(map(str, horizons))
             left_out.append(

@@ -88,7 +88,7 @@ def run(
         typer.Option(
             "--horizons",
             "-T",
-            help="Numbers of rounds, separated by commas; by default 256 to 16384.",
+            help="Numbers of rounds, separated by commas; by default 256, 1024, 4096 and 16384.",
         ),
     ] = None,
     seeds: Annotated[
