@@ -25,6 +25,8 @@ class Entry(NamedTuple):
     file: str
     title: str
     teaches: str
+    ending: str = ".png"
+    """That of its picture; ".gif" is an animation."""
 
 
 ENTRIES = (
@@ -42,7 +44,8 @@ ENTRIES = (
     Entry(
         "battery_live.py",
         "A battery, live",
-        "Ramps, a state of charge and prices in 40 lines of CVXPY, played round by round.",
+        "Ramps, a state of charge and prices in 40 lines of CVXPY, round by round.",
+        ".gif",
     ),
     Entry(
         "dispatch.py",
@@ -86,7 +89,7 @@ ENTRIES = (
 
 def picture(entry: Entry) -> Path:
     """Return where the picture of an example is stored."""
-    return PICTURES / f"{Path(entry.file).stem}.png"
+    return PICTURES / f"{Path(entry.file).stem}{entry.ending}"
 
 
 def names() -> list[str]:
@@ -100,9 +103,8 @@ def cards() -> str:
     for entry in ENTRIES:
         name = picture(entry).name
         image = (
-            f'<img src="{name}" alt="Picture of the example: {html.escape(entry.title)}" loading="lazy">'
-            if picture(entry).is_file()
-            else ""
+            f'<img src="{name}" alt="Picture of the example: {html.escape(entry.title)}" '
+            'loading="lazy">'
         )
         parts.append(
             f'<a class="card" href="{Path(entry.file).stem}/">{image}<strong>{html.escape(entry.title)}'
@@ -114,9 +116,7 @@ def cards() -> str:
 def page(entry: Entry) -> str:
     """Return the page of an example: what it teaches, its picture and its source."""
     source = (ROOT / "examples" / entry.file).read_text()
-    shown = (
-        f"![{entry.title}]({picture(entry).name}){{ .wide }}" if picture(entry).is_file() else ""
-    )
+    shown = f"![{entry.title}]({picture(entry).name}){{ .wide }}"
     return "\n\n".join(
         [
             f"# {entry.title}",
@@ -141,6 +141,8 @@ def draw(entry: Entry) -> Path:
     PICTURES.mkdir(exist_ok=True)
     stored = picture(entry)
     example.main(stored)
+    if entry.ending == ".gif":
+        return stored
     with Image.open(stored) as drawn:
         drawn.load()
         drawn.thumbnail((WIDTH, 2 * WIDTH))

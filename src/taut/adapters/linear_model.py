@@ -57,7 +57,7 @@ class ConstrainedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fit_intercept: whether the model has an intercept.
         passes: how often `fit` goes through the rows.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp, numpy as np
         >>> from taut.adapters import ConstrainedRegressor
         >>> X = np.random.default_rng(0).normal(size=(300, 2))

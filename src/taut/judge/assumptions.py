@@ -414,12 +414,12 @@ def check_slater(
     if point is not None:
         status = PROBED if constraints.takes_data else VERIFIED
         return Assumption(
-            name, status, f"{text}: some decision has so much room", {"x": np.asarray(point)}
+            name, status, f"a decision with slack {stated:.6g} exists", {"x": np.asarray(point)}
         )
     if proven:
         room = stated - bound
         return Assumption(
-            name, REFUTED, f"{text}, but no decision has more room than {room:.6g}", {"room": room}
+            name, REFUTED, f"{text}, but no decision has more slack than {room:.6g}", {"room": room}
         )
     return Assumption(name, GIVEN, f"{text}: neither found nor refuted")
 
