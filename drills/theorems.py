@@ -13,7 +13,7 @@ F1: the same as H6 with lifetimes, M (1 + n) in the place of M.
 F2: no life is longer than the first life and the time for which its row was in force.
 F3: regret in random intervals of games that change, and after the change.
 
-H6, H9 and F1 to F3 need that all kept cuts held, which the learner says itself (`cuts_hold`). Games
+H6, H9, F1 and F2 need that all kept cuts held, which the learner says itself (`cuts_hold`). Games
 in which it says no are counted apart. The drill fails if a bound is exceeded in any other.
 """
 

@@ -27,6 +27,7 @@ from benchmarks import (
     setting,
     tables,
     targets,
+    traps,
 )
 from benchmarks.compiled import MARK, bodies, chunk_of, operations
 from benchmarks.played import Played, difference, differing
@@ -492,3 +493,14 @@ def test_an_edition_is_worse_only_beyond_what_seeds_differ_by():
     assert not frontier_editions._is_larger(before + np.array([0.3, -0.25, 0.2, -0.1]), before)
     assert not frontier_editions._is_larger(before - 0.1, before)
     assert not frontier_editions._is_larger(before * 1.0005, before)
+
+
+def test_every_trap_has_the_loss_of_the_best_decisions_or_data_without_absurd_readings():
+    made = traps.traps(40)
+    assert len(made) >= 13
+    for trap in made.values():
+        if trap.best is None:
+            assert 0 < np.sum(~trap.counted) <= 20
+        else:
+            assert np.isfinite(trap.best())
+            assert trap.counted.all()

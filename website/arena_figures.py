@@ -83,9 +83,13 @@ def draw(data: dict[str, Any], narrow: bool) -> Any:
         ylabel="share of streams",
         title=_title(data, narrow),
     )
+    axes.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    side = "outside lower center" if narrow else "outside right center"
-    figure.legend(loc=side, ncols=2 if narrow else 1, reverse=True)
+    figure.legend(
+        loc="outside lower center" if narrow else "outside right center",
+        ncols=2 if narrow else 1,
+        reverse=True,
+    )
     return figure
 
 
