@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from taut.plots.families import family_of
-from taut.plots.style import log_axis, new_figure, styled
+from taut.plots.style import new_figure, styled
 
 __all__ = ["draw", "profiles"]
 
@@ -75,7 +75,6 @@ def draw(data: dict[str, Any], narrow: bool) -> Any:
             label=NAMES[name],
         )
     axes.set_xscale("log")
-    log_axis(axes.xaxis, [10.0**power for power in range(int(np.log10(FARTHEST)) + 1)])
     axes.set(
         xlim=(taus[0], taus[-1]),
         ylim=(0, 1.02),
