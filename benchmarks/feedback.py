@@ -17,7 +17,7 @@ from taut.runs import metrics
 from . import noise
 
 ROUNDS, DELAY = 4096, 16
-CASES = (
+CASES: tuple[tuple[str, str, Any, dict[str, Any]], ...] = (
     ("nothing is hidden", "half-space", None, {}),
     (f"data come {DELAY} rounds late", "half-space", taut.Delayed(DELAY), {}),
     (f"data come {DELAY} rounds late", "delay-tolerant", taut.Delayed(DELAY), {"delay": DELAY}),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,8 @@ from taut.plots.style import new_figure, styled
 
 __all__ = ["draw", "profiles"]
 
-TAUS = 10.0 ** np.linspace(0, 3, 61)
-"""The factors of the profile."""
+FARTHEST = 1000.0
+"""The largest factor that is drawn."""
 FACTOR = 10.0
 """The factor that the title speaks of."""
 NAMES = {
@@ -28,34 +30,25 @@ NAMES = {
 board has. Others are on the page of the arena."""
 
 
-def profiles(results: Path) -> dict[str, Any]:
+def profiles(board: Path) -> dict[str, Any]:
     """Return, for every learner that is shown, the share of streams on which the sum of regret and
-    violation, each in its unit, is within each factor of the smallest of all learners."""
-    from taut.arena import results as stored
-    from taut.arena import statistics
-    from taut.arena.report.tables import groups
-    from taut.arena.score import boards_of, field_of
+    violation, each in its unit, is within each factor of the smallest of all learners.
 
-    title, group = groups(boards_of(stored.read_all(results)))[0]
-    field = field_of(group)
-    means = [
-        np.stack([values[:, s, :count].mean(axis=1) for s, count in enumerate(field.seeds)], axis=1)
-        for values in (field.regret, field.violation)
-    ]
-    factors = statistics.ratios(means[0] + means[1])
-    curves = statistics.profile(factors, statistics.weights_of(field.families), TAUS)
-    by_name = dict(zip(field.names, curves, strict=True))
+    Arguments:
+        board: the file with all numbers of the arena's page, which `taut arena report --docs`
+            writes.
+    """
+    data = json.loads(gzip.decompress(board.read_bytes()))
+    view = data["groups"][0]["views"]["longest"]
+    taus = [tau for tau in data["taus"] if tau <= FARTHEST]
     return {
-        "board": title,
-        "streams": len(group),
-        "families": len(set(field.families)),
-        "seeds": max(field.seeds),
-        "rounds": max(one.horizon for one in group),
-        "taus": [round(float(tau), 4) for tau in TAUS],
+        "board": data["groups"][0]["title"],
+        "streams": len(view["streams"]),
+        "taus": taus,
         "profiles": {
-            name: [round(float(share), 4) for share in by_name[name]]
+            name: view["profiles"]["sum"][name][: len(taus)]
             for name in NAMES
-            if name in by_name
+            if name in view["profiles"]["sum"]
         },
     }
 
@@ -77,7 +70,7 @@ def draw(data: dict[str, Any], narrow: bool) -> Any:
             linestyle=":" if name == "recoo" else "-",
             linewidth=2.2 if bold else 1.2,
             marker=family.marker,
-            markevery=(2 * place, 12),
+            markevery=(place, 7),
             zorder=4 if bold else 3,
             label=NAMES[name],
         )
@@ -89,18 +82,22 @@ def draw(data: dict[str, Any], narrow: bool) -> Any:
         ylabel="share of streams",
         title=_title(data, narrow),
     )
+    axes.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1,000"])
     axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    place = "outside lower center" if narrow else "outside right center"
-    figure.legend(loc=place, ncols=2 if narrow else 1, reverse=True)
+    figure.legend(
+        loc="outside lower center" if narrow else "outside right center",
+        ncols=2 if narrow else 1,
+        reverse=True,
+    )
     return figure
 
 
 def _title(data: dict[str, Any], narrow: bool) -> str:
-    at = int(np.argmin(np.abs(np.asarray(data["taus"]) - FACTOR)))
+    at = int(np.argmin(np.abs(np.log(data["taus"]) - np.log(FACTOR))))
     ours, theirs = (data["profiles"][name][at] for name in ("half-space", "clipped-ogd"))
     if narrow:
         return (
-            f"Share of streams with at most {FACTOR:g} times the best:\n"
+            f"Streams with at most {FACTOR:g} times the best:\n"
             f"the default {100 * ours:.0f} %, Clipped-OGD {100 * theirs:.0f} %"
         )
     return (

@@ -5,9 +5,9 @@ docs/figures/NAME.json and draws docs/NAME.png from that file, for light and dar
 narrow screens. With `--draw` nothing is computed: the figures are drawn from the files. Every
 picture carries the checksum of the data that it shows, so that a test notices a stale one.
 
-Two figures show what other commands have measured: "speed" and "benchmark" show the tables of
-docs/performance.md (`python -m benchmarks.speed --page`), "arena" the results of
-`taut arena run` (`--results FOLDER`).
+Some figures show what other commands have measured: "speed" and "benchmark" the tables of
+docs/performance.md (`python -m benchmarks.speed --page`), "profile" the numbers of the arena in
+docs/arena-board.json.gz (`taut arena report --docs`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import importlib.util
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -42,7 +41,6 @@ __all__ = [
     "FIGURES",
     "SHOWN",
     "Figure",
-    "arena_page",
     "checksum",
     "data_of",
     "embedded",
@@ -57,8 +55,7 @@ class Figure:
     """A figure: what it shows, how it is drawn, and for which pages."""
 
     name: str
-    compute: Callable[[Path], Data]
-    """Returns the data. The argument is the folder with the results of the arena."""
+    compute: Callable[[], Data]
     draw: Callable[..., Any]
     variants: tuple[tuple[bool, bool], ...] = ((False, False),)
     """Whether it is narrow and whether it is for dark pages, one pair per picture."""
@@ -125,7 +122,7 @@ def example(name: str) -> Any:
     return module
 
 
-def _line(_: Path) -> Data:
+def _line() -> Data:
     line = example("the_line")
     return dict(line.summary(*line.play()))
 
@@ -134,7 +131,7 @@ def _draw_line(data: Data, narrow: bool) -> Any:
     return example("the_line").figure(data, narrow)
 
 
-def _noise(_: Path) -> Data:
+def _noise() -> Data:
     from benchmarks import noise
 
     return noise.results()
@@ -152,7 +149,7 @@ def _noise_table(data: Data) -> str:
     return noise.table(data)
 
 
-def _feedback(_: Path) -> Data:
+def _feedback() -> Data:
     from benchmarks import feedback
 
     return feedback.results()
@@ -168,7 +165,7 @@ def _nothing(data: Data, narrow: bool) -> None:
     """Draw nothing: the data are shown as text."""
 
 
-def _verdicts(_: Path) -> Data:
+def _verdicts() -> Data:
     """Return how many claims of the paper have each verdict; the experiments are run if there are
     no results yet."""
     folder = ROOT / "reproduction"
@@ -180,46 +177,31 @@ def _verdicts(_: Path) -> Data:
     return dict(Counter(one["verdict"] for one in claims))
 
 
-def _speed(_: Path) -> Data:
+def _speed() -> Data:
     return speed_figures.bars((DOCS / "performance.md").read_text())
 
 
-def _benchmark(_: Path) -> Data:
+def _benchmark() -> Data:
     return speed_figures.contenders((DOCS / "performance.md").read_text())
+
+
+def _profile() -> Data:
+    return arena_figures.profiles(DOCS / "arena-board.json.gz")
 
 
 EVERYWHERE = ((False, False), (False, True), (True, False), (True, True))
 FIGURES = (
     Figure("line", _line, _draw_line, EVERYWHERE),
     Figure("speed", _speed, speed_figures.draw_bars, EVERYWHERE),
-    Figure("profile", arena_figures.profiles, arena_figures.draw, EVERYWHERE),
+    Figure("profile", _profile, arena_figures.draw, EVERYWHERE),
     Figure("benchmark", _benchmark, speed_figures.draw_contenders, EVERYWHERE),
     Figure("noise", _noise, _draw_noise, EVERYWHERE, _noise_table, "feedback.md"),
     Figure("feedback", _feedback, _nothing, (), _feedback_table, "feedback.md"),
     Figure("verdicts", _verdicts, _nothing, ()),  # README says it in a sentence
 )
 ARENA = DOCS / "arena.png"
-"""The Pareto fronts on the page of the arena. They show what the page was written from, so they
-carry the checksum of its generated part."""
-
-
-def arena_page() -> Data:
-    """Return the part of the page of the arena that is written by a command."""
-    text = (DOCS / "arena.md").read_text()
-    found = re.search(r"<!-- arena: begin -->(.*)<!-- arena: end -->", text, re.S)
-    if found is None:
-        raise ValueError("docs/arena.md: expected the marks of its generated part")
-    return {"page": found[1]}
-
-
-def draw_arena(results: Path) -> None:
-    """Draw the Pareto fronts of the page of the arena from the results that it was written from."""
-    from taut.arena.report import figure
-
-    figure(results).savefig(
-        ARENA, dpi=110, metadata={KEY: checksum(arena_page()), "Software": None}
-    )
-    print(ARENA.relative_to(ROOT))
+"""The Pareto fronts on the page of the arena, which `taut arena report --docs` writes with the page.
+They carry the checksum of its generated part."""
 
 
 def main() -> None:
@@ -228,35 +210,22 @@ def main() -> None:
 
     words = argparse.ArgumentParser(description=__doc__)
     names = [figure.name for figure in FIGURES]
-    words.add_argument("names", nargs="*", help=f"{', '.join(names)} or arena; by default all")
+    words.add_argument("names", nargs="*", help=f"{', '.join(names)}; by default all")
     words.add_argument("--draw", action="store_true", help="draw from the files, compute nothing")
-    words.add_argument(
-        "--results",
-        type=Path,
-        default=ROOT / "arena-results",
-        help='the folder of `taut arena run`, for "arena"',
-    )
     asked = words.parse_args()
-    unknown = [name for name in asked.names if name not in (*names, "arena")]
+    wanted = ["profile" if name == "arena" else name for name in asked.names] or names
+    unknown = [name for name in wanted if name not in names]
     if unknown:
         words.error(f"unknown figures: {', '.join(unknown)}; expected some of {', '.join(names)}")
     jax.config.update("jax_enable_x64", True)
     (DOCS / "figures").mkdir(exist_ok=True)
-    played = (asked.results / "results").is_dir()
-    arena = "arena" in asked.names or not asked.names
-    wanted = {*asked.names, *({"profile"} if arena else ())} if asked.names else set(names)
-    if arena and not played:
-        print(f"{asked.results}: no results of the arena; its figures stay as they are")
     for figure in FIGURES:
         if figure.name not in wanted:
             continue
-        if not asked.draw and (played or figure.name != "profile"):
-            data = figure.compute(asked.results)
-            text = json.dumps(data, indent=None, separators=(",", ":"))
+        if not asked.draw:
+            text = json.dumps(figure.compute(), indent=None, separators=(",", ":"))
             (DOCS / "figures" / f"{figure.name}.json").write_text(text + "\n")
         figure.write(data_of(figure.name))
-    if arena and played and not asked.draw:
-        draw_arena(asked.results)
 
 
 if __name__ == "__main__":

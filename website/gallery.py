@@ -105,6 +105,8 @@ def cards() -> str:
         image = (
             f'<img src="{name}" alt="Picture of the example: {html.escape(entry.title)}" '
             'loading="lazy">'
+            if picture(entry).is_file()
+            else ""
         )
         parts.append(
             f'<a class="card" href="{Path(entry.file).stem}/">{image}<strong>{html.escape(entry.title)}'
@@ -116,7 +118,9 @@ def cards() -> str:
 def page(entry: Entry) -> str:
     """Return the page of an example: what it teaches, its picture and its source."""
     source = (ROOT / "examples" / entry.file).read_text()
-    shown = f"![{entry.title}]({picture(entry).name}){{ .wide }}"
+    shown = (
+        f"![{entry.title}]({picture(entry).name}){{ .wide }}" if picture(entry).is_file() else ""
+    )
     return "\n\n".join(
         [
             f"# {entry.title}",

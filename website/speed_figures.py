@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from taut.plots.families import family_of
 from taut.plots.style import new_figure, styled
 
@@ -128,7 +130,7 @@ def contenders(text: str) -> dict[str, Any]:
 @styled
 def draw_contenders(data: dict[str, Any], narrow: bool) -> Any:
     """Draw the time per round of every implementation, one row per problem."""
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, NullLocator
 
     times = data["nanoseconds"]
     problems = list(times["C"])
@@ -150,7 +152,9 @@ def draw_contenders(data: dict[str, Any], narrow: bool) -> Any:
             alpha=0.9,
         )
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(numticks=5 if narrow else 10))
+    highest = int(np.log10(max(max(row.values()) for row in times.values())))
+    powers = range(1, highest + 1, 2 if narrow else 1)
+    axes.xaxis.set_major_locator(FixedLocator([10.0**power for power in powers]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_yticks(range(len(problems)), list(reversed(problems)))
     axes.set_ylim(-0.6, len(problems) - 0.4)
