@@ -194,7 +194,7 @@ def write_docs(folder: Path, page: Path) -> list[Path]:
         page, f"{before}{BEGIN}\n{markdown(folder, picture.name)}{END}{after}".encode()
     )
     stamp = {"Data": page_checksum(page.read_text("utf-8"))}
-    figure(folder).savefig(picture, dpi=110, metadata=stamp)
+    figure(folder).savefig(picture, dpi=85, metadata=stamp)
     return [page, picture]
 
 
