@@ -499,8 +499,13 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
             arrays,
             "with 'board' in format 4; expected 'player' in format 1 or 2 or 3 or 4",
         ),
-        ("state", header, fewer, "damaged .*; expected a player that taut saved"),
-        ("shape", header, {**arrays, "state/0": np.zeros(3)}, "damaged .*other shapes or types"),
+        ("state", header, fewer, "saved by taut .* pass migrate=True to go on from its decision"),
+        (
+            "shape",
+            header,
+            {**arrays, "state/0": np.zeros(3)},
+            "saved by taut .*other shapes or types",
+        ),
         (
             "totals",
             header,
