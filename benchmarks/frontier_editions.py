@@ -2,7 +2,7 @@
 
 The first edition swept over its cuts and stopped, accepted every gradient, and kept cuts for ever.
 A stream on which the default has more loss and more violation than it, beyond what seeds differ by,
-is named below its table.
+is named below the tables.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ FROM_THE_ARENA = (
 COLUMNS = ("loss", "clipped", "squares", "peak", "rounds", "us")
 """Mean loss of a round; clipped violation, sum of squares and largest violation; violating rounds;
 microseconds per round."""
+SHOWN = ("loss", "clipped", "rounds", "us")
+"""Columns of the table of all streams."""
 
 
 class Case(NamedTuple):
@@ -65,24 +67,42 @@ LEARNERS: dict[str, Callable[[taut.Problem, int], Any]] = {
     "half-space": lambda problem, _: taut.learner("half-space", problem),
     "first edition": lambda problem, _: FirstEdition.of(problem),
     "memory=0": lambda problem, _: taut.learner("half-space", problem, memory=0),
-    "memory=None": lambda problem, _: taut.learner("half-space", problem, memory=None),
     "clipped-ogd": lambda problem, rounds: taut.learner("clipped-ogd", problem, horizon=rounds),
     "recoo": lambda problem, rounds: taut.learner("recoo", problem, horizon=rounds),
 }
 
 
 def editions(quick: bool) -> None:
-    """Print a table for each stream."""
+    """Print a table for each stream, and a table of all of them for docs/theory.md."""
     rounds, seeds = (256, 2) if quick else (2048, 5)
     names = [*FROM_THE_ARENA, *OWN]
-    worse = []
-    for name in names[:1] + names[-1:] if quick else names:
-        worse += _table(name, rounds, seeds)
+    results = {
+        name: _table(name, rounds, seeds) for name in (names[:1] + names[-1:] if quick else names)
+    }
+    print("\n| stream | " + " | ".join(LEARNERS) + " |")
+    print("|---|" + "---|" * len(LEARNERS))
+    for name, by_learner in results.items():
+        cells = (
+            " / ".join(_number(np.mean(numbers[column])) for column in SHOWN)
+            for numbers in by_learner.values()
+        )
+        print(f"| {name} | {' | '.join(cells)} |")
+    worse = [name for name, by_learner in results.items() if _is_worse(by_learner)]
     print("\nworse than the first edition in loss and in violation:", ", ".join(worse) or "none")
 
 
-def _table(name: str, rounds: int, seeds: int) -> list[str]:
-    """Print the table of a stream; return its name if the default is worse there."""
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _is_worse(by_learner: dict[str, dict[str, Any]]) -> bool:
+    """Whether the default has more loss and more violation than the first edition."""
+    now, before = by_learner["half-space"], by_learner["first edition"]
+    return all(_is_larger(now[column], before[column]) for column in ("loss", "clipped"))
+
+
+def _table(name: str, rounds: int, seeds: int) -> dict[str, dict[str, Any]]:
+    """Print the table of a stream; return its columns by learner and seed."""
     if name in OWN:
         case = OWN[name](rounds, seeds)
     else:
@@ -99,11 +119,7 @@ def _table(name: str, rounds: int, seeds: int) -> list[str]:
         results[label] = numbers = _measured(make(case.problem, rounds), case, seeds)
         cells = "".join(f"{np.mean(numbers[column]):10.4g}" for column in COLUMNS)
         print(f"{label:16}{cells}", flush=True)
-    now, before = results["half-space"], results["first edition"]
-    if all(_is_larger(now[column], before[column]) for column in ("loss", "clipped")):
-        print("the default is worse than its first edition in loss and in violation")
-        return [name]
-    return []
+    return results
 
 
 def _measured(learner: Any, case: Case, seeds: int) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""`python -m benchmarks.noise`: what noisy constraint values do to the methods, as a table and as
-docs/noise.png.
+"""`python -m benchmarks.noise`: what noisy constraint values do to the methods, as a table.
+`python -m website.figures noise` writes it to docs/feedback.md and draws docs/noise.png.
 
 The toy of the paper as four affine rows, each observed with errors between -0.3 and 0.3, for
 horizons up to 2^14. Regret and clipped violation are those of the true constraints.
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -92,52 +91,64 @@ def measured(label: str, rounds: int) -> tuple[float, float]:
     return float(found["regret"].mean()), float(found["violation"].mean())
 
 
+def results(horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
+    """Return mean regret and mean clipped violation of all methods for each horizon."""
+    return {
+        "horizons": list(horizons),
+        "regret and violation": {
+            label: [[round(value, 2) for value in measured(label, T)] for T in horizons]
+            for label in LABELS
+        },
+    }
+
+
+def table(data: dict[str, Any]) -> str:
+    """Return every second horizon as a table in Markdown: regret / clipped violation."""
+    horizons = data["horizons"][::2]
+    lines = [
+        "| method | " + " | ".join(f"T = {rounds:,}" for rounds in horizons) + " |",
+        "|---|" + "---|" * len(horizons),
+    ]
+    for label, values in data["regret and violation"].items():
+        cells = " | ".join(f"{regret:.0f} / {violation:.0f}" for regret, violation in values[::2])
+        lines.append(f"| {LABELS[label]} | {cells} |".replace("-0 /", "0 /"))
+    return "\n".join(lines) + "\n"
+
+
 @styled
-def draw(found: dict[str, list[tuple[float, float]]], horizons: Sequence[int]) -> Any:
+def draw(data: dict[str, Any], narrow: bool = False) -> Any:
     """Draw regret and clipped violation over the horizon."""
-    figure, axes = new_figure(2, narrow=False, width=3.8, height=3.0)
-    for axis, column, title in zip(axes, (0, 1), ("regret", "clipped violation"), strict=True):
-        for label, values in found.items():
-            line = [value[column] for value in values]
+    figure, axes = new_figure(2, narrow=narrow, width=3.8, height=2.7)
+    titles = ("regret: linear if values are clipped", "clipped violation")
+    for axis, column, title in zip(axes, (0, 1), titles, strict=True):
+        for label, values in data["regret and violation"].items():
+            family = family_of(label.partition(",")[0])
             axis.plot(
-                horizons,
-                line,
-                marker=family_of(label.partition(",")[0]).marker,
+                data["horizons"],
+                [value[column] for value in values],
+                marker=family.marker,
                 linestyle=DASHES[label],
-                color=family_of(label.partition(",")[0]).colour,
+                color=family.colour,
                 label=LABELS[label],
             )
         axis.set_xscale("log", base=2)
         axis.set_yscale("symlog", linthresh=10)
-        axis.axhline(0, color="0.7", linewidth=0.8)
+        axis.axhline(0, color="0.6", linewidth=0.8)
         if column == 1:
             axis.set_ylim(bottom=-2)
         axis.set_xlabel("horizon T")
         axis.set_title(title)
-    legend_below(figure, axes, narrow=False)
+    legend_below(figure, axes, narrow)
     return figure
 
 
 def main() -> None:
-    """Print the table and draw the figure."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="two short horizons")
-    parser.add_argument(
-        "--out", type=Path, default=Path("docs/noise.png"), help="where to draw the figure"
-    )
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    horizons = HORIZONS[:2] if options.quick else HORIZONS
-    found = {label: [measured(label, rounds) for rounds in horizons] for label in LABELS}
-    print("| method | " + " | ".join(f"T = {rounds:,}" for rounds in horizons[::2]) + " |")
-    print("|---|" + "---|" * len(horizons[::2]))
-    for label, values in found.items():
-        print(
-            f"| {LABELS[label]} | "
-            + " | ".join(f"{r:.0f} / {v:.0f}" for r, v in values[::2])
-            + " |"
-        )
-    draw(found, horizons).savefig(options.out, dpi=200)
+    print(table(results(HORIZONS[:2] if options.quick else HORIZONS)), end="")
 
 
 if __name__ == "__main__":

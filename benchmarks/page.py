@@ -1,5 +1,4 @@
-"""Write results into docs/performance.md and draw its figure, so that no number there is typed by
-hand.
+"""Write results into docs/performance.md, so that no number there is typed by hand.
 
 Run: python -m benchmarks.page, which measures everything that the page shows.
 """
@@ -12,7 +11,6 @@ import sys
 from typing import Any
 
 from . import setting
-from .figure import draw
 from .results import cell
 from .sections import Section, sections
 
@@ -30,8 +28,8 @@ def main() -> None:
 
 
 def write(found: dict[str, Any]) -> None:
-    """Write the results of `benchmarks.speed` and draw docs/benchmark.png."""
-    draw(found).savefig(setting.ROOT / "docs" / "benchmark.png", dpi=110)
+    """Write the results of `benchmarks.speed`; `python -m website.figures speed benchmark` then
+    draws its figures."""
     head = (
         f"{written_by('speed', found['machine'])} Each value is the median of {found['repeats']} "
         "samples; "

@@ -34,7 +34,7 @@ from . import (  # noqa: E402
     startup,
     targets,
 )
-from .results import FOLDER, keep  # noqa: E402
+from .results import keep  # noqa: E402
 from .timing import interleaved  # noqa: E402
 
 HUNDRED = ("toy", "dispatch", "logistic d=10 m=1")
@@ -57,15 +57,11 @@ def main() -> None:
     words.add_argument(
         "--page",
         action="store_true",
-        help="write the results into docs/performance.md and draw its figure",
+        help="write the results into docs/performance.md",
     )
     asked = words.parse_args()
     found = measure(asked.quick, asked.only, asked.outside)
     keep("speed", found)
-    if "scaling" in found:
-        from .figure import draw
-
-        draw(found).savefig(FOLDER / "benchmark.png", dpi=150)
     if asked.page:
         from .page import write
 

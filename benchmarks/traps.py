@@ -1,9 +1,10 @@
-"""`python -m benchmarks.traps`: absurd readings and constraints that are gone, before and after.
+"""`python -m benchmarks.traps`: absurd readings, constraints that are gone and thin wedges, before
+and after.
 
-Before is the default learner with `clip=None, life=None`, which remembers the longest gradient and
-every cut for ever; after is the default. Each row shows the mean loss and the clipped violation of
-both, and the mean loss of the best decision of each stage, or of the run without the absurd
-readings. Absurd rounds do not count in the losses.
+Before is the first edition of the default learner: it remembered the longest gradient and every cut
+for ever, and ended a round after two sweeps over its cuts. After is the default. Each row shows the
+mean loss and the clipped violation of both, and the mean loss of the best decision of each stage,
+or of the run without the absurd readings. Absurd rounds do not count in the losses.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import taut
 from taut.arena.demand import packaged, rescaled
 from taut.arena.streams import dispatch
 from taut.runs import metrics
+
+from .frontier_editions import FirstEdition
 
 ROUNDS = 2000
 TOY = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
@@ -111,7 +114,19 @@ def traps(rounds: int = ROUNDS) -> dict[str, Trap]:
         "a half-plane that turns": Trap(ROW, turning, lambda: _half_plane(turning)),
         "a limit that is reversed": Trap(ROW, opposite, lambda: 0.5),
         "boxes that change": Trap(BOXES, boxes, lambda: _box(boxes)),
+        **{f"a wedge of {angle:g}": _wedge(angle, rounds) for angle in (0.1, 0.07, 0.001)},
     }
+
+
+def _wedge(angle: float, rounds: int) -> Trap:
+    """The two sides of a wedge in turn, and a loss that pushes to its apex, the origin."""
+    side = np.where(np.arange(rounds) % 2, 1.0, -1.0)
+    data = {
+        "c": np.tile([1.0, 0.0], (rounds, 1)),
+        "a": np.stack([np.full(rounds, -np.sin(angle)), side * np.cos(angle)], axis=1),
+        "b": np.zeros(rounds),
+    }
+    return Trap(ROW, data, lambda: 0.0)
 
 
 def _half_plane(data: dict[str, np.ndarray]) -> float:
@@ -135,8 +150,7 @@ def _box(data: dict[str, np.ndarray]) -> float:
 def measured(trap: Trap) -> tuple[tuple[float, float], tuple[float, float], float]:
     """Return mean loss and clipped violation before and after, and the mean loss of the best."""
     found = []
-    for options in ({"clip": None, "life": None}, {}):
-        learner = taut.learner("half-space", trap.problem, **options)
+    for learner in (FirstEdition.of(trap.problem), taut.learner("half-space", trap.problem)):
         run = taut.simulate(learner, trap.problem, trap.data)
         loss = float(np.asarray(run.loss)[0][trap.counted].mean())
         found.append((loss, float(metrics.measured(run)["violation"][0])))

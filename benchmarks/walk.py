@@ -179,8 +179,9 @@ def _from_cvxpy() -> dict[str, Walk]:
     price = cp.Parameter(3, name="price", bounds=[0, 1])
     cost = price @ power + cp.square(cp.sum(power) + battery - demand) + 0.1 * reserve
     limits = [power <= 2, cp.abs(battery) <= 1, reserve <= 1, cp.norm(power) <= 3 - reserve]
+    from_cvxpy = taut.from_cvxpy  # loads the public names, as `_example` does for the other calls
     with Walk(PACKAGE).watched() as translated:
-        taut.from_cvxpy(cost, limits)
+        from_cvxpy(cost, limits)
     return {"taut.from_cvxpy, 3 variables": translated}
 
 

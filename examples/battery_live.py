@@ -26,7 +26,7 @@ from taut.plots.style import new_figure, styled
 STEPS, STEPS_PER_DAY = 3 * 288, 288
 BATTERY, GENERATOR, LINE = 2.0, 1.0, 2.2
 START = np.array([1.0, 0.5])
-ORANGE, BLUE, GREEN = "#D55E00", "#0072B2", "#009E73"
+ORANGE, BLUE, GREEN = "#D55E00", "#0072B2", "#1E6B43"
 
 
 # The model: begin.

@@ -19,7 +19,7 @@ import taut
 from taut.arena.demand import packaged, rescaled
 from taut.arena.streams.dispatch import CAP, DAY, Choice, problem
 from taut.plots.families import family_of
-from taut.plots.style import new_figure, styled
+from taut.plots.style import new_figure, styled, text_colour
 
 ROUNDS = 10 * DAY
 EVERY = 3
@@ -33,10 +33,15 @@ METHODS = {
 """Names of the learners, what the figure calls them, and their dashes."""
 
 
+def demand_and_game() -> tuple[Any, taut.Problem]:
+    """Return the demand of all rounds, and the problem."""
+    demand = rescaled(packaged(), Choice().mean_demand)[:ROUNDS]
+    return demand, problem(Choice(domain="box"), float(demand.max()))
+
+
 def play() -> tuple[dict[str, Any], float]:
     """Play all methods; return their runs and the mean cost of the best fixed decision."""
-    demand = rescaled(packaged(), Choice().mean_demand)[:ROUNDS]
-    game = problem(Choice(domain="box"), float(demand.max()))
+    demand, game = demand_and_game()
     runs = {
         name: taut.simulate(
             taut.learner(name, game, horizon=len(demand)),
@@ -117,7 +122,7 @@ def _labels_beside(axes: Any, data: dict[str, Any], end: float) -> None:
             (end, height),
             (6, 0),
             textcoords="offset points",
-            color=family_of(name).colour,
+            color=text_colour(family_of(name).colour),
             fontweight="bold" if name == "half-space" else "normal",
             va="center",
             annotation_clip=False,
@@ -133,7 +138,7 @@ def _labels_below(axes: Any, data: dict[str, Any], end: float) -> None:
             (0, -40 - 13 * place),
             xycoords="axes fraction",
             textcoords="offset points",
-            color=family_of(name).colour,
+            color=text_colour(family_of(name).colour),
             fontweight="bold" if name == "half-space" else "normal",
             annotation_clip=False,
         )

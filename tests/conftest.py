@@ -77,7 +77,7 @@ SAMPLES = {
 test CASES=all` plays all."""
 
 MANY = 10
-"""Of other tests with at least so many cases, every second is played."""
+"""Of other tests with at least so many cases, every third is played."""
 
 ALWAYS = ("test_conformance[half-space-", "test_conformance[clipped-ogd-")
 """Cases that are never left out: the default, and the method of the paper."""
@@ -102,7 +102,7 @@ def pytest_collection_modifyitems(config, items):
             return True
         if config.getoption("cases") == "all" or item.name.startswith(ALWAYS):
             return False
-        share = SAMPLES.get(item.originalname, 2 if cases[item.function] >= MANY else 1)
+        share = SAMPLES.get(item.originalname, 3 if cases[item.function] >= MANY else 1)
         return zlib.crc32(item.name.encode()) % share > 0
 
     config.hook.pytest_deselected(items=[item for item in items if left_out(item)])

@@ -2,6 +2,7 @@
 registry."""
 
 import re
+from math import isclose
 from pathlib import Path
 
 import matplotlib
@@ -15,20 +16,40 @@ README = (ROOT / "README.md").read_text()
 LEARNERS = (ROOT / "docs" / "learners.md").read_text()
 
 
+def alike(words, others):
+    """Whether two printed lines agree; numbers may differ by 5 %, because README is printed in
+    32 bits, in which errors of rounding add up to a small violation."""
+
+    def number(word):
+        return float(word.rstrip(",.")) if re.fullmatch(r"-?[\d.]+[,.]?", word) else None
+
+    return len(words) == len(others) and all(
+        one == other
+        or (
+            None not in (number(one), number(other))
+            and isclose(number(one), number(other), rel_tol=0.05)
+        )
+        for one, other in zip(words, others, strict=True)
+    )
+
+
 def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, re.S)
     assert blocks
-    assert len(blocks[0].strip().splitlines()) <= 18
+    assert len([line for line in blocks[0].splitlines() if line]) == 6
     names = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "peak violation" in printed
     assert "EXCEEDED" not in printed
-    (verdict,) = re.findall(r"```text\n(half-space, .*?)```", README, re.S)  # as it is printed
-    assert " ".join(verdict.split()) in " ".join(printed.split())
+    (shown,) = re.findall(r"```text\n(half-space, .*?) \.\.\.\n```", README, re.S)
+    lines = [line.split() for line in printed.splitlines()]
+    for line in filter(str.strip, shown.splitlines()):
+        assert any(alike(line.split(), other) for other in lines), line
+    assert len(re.findall(r"^ (?:regret|clipped violation) ", shown, re.M)) == 2
     rows = names["run"].certificate().rows
     assert not any(row.trivial for row in rows)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jax
 import pytest
-from website import check, equations, pages
+from website import check, equations, pages, search
 from website.learners import _meanings, _paragraphs, _source, overview
 from website.pages import DOCS, PLACED, guide_pages, reference_pages
 from website.prose import with_formulas
@@ -200,6 +200,16 @@ def test_the_equations_of_all_learners_are_understood(site):
     ] == []
 
 
+def test_a_search_for_a_learner_finds_its_page_first(site):
+    names = [name for name in pages.FEW if name != "a-ogd"]  # words such as "a" are left out
+    found = search.hits(site, [*names, "certificate", "qqqqqq"])
+    for name in names:
+        assert found[name][0] == f"learners/{name}/"
+    assert found["certificate"][0] == "tutorials/certificate/"
+    assert found["qqqqqq"] == []
+    assert search.problems(site) == []
+
+
 SHOWN = (
     "/",
     "/start/",
@@ -230,13 +240,14 @@ const seen = frame => {{
     page: page.documentElement.scrollWidth, wide: wide.length, text: page.body.innerText.length,
     broken: images.filter(one => one.complete && !one.naturalWidth).length,
     found: page.querySelectorAll(".md-search-result__item").length,
+    first: (page.querySelector(".md-search-result__link") || {{}}).href || "",
   }};
 }};
 const search = () => {{
   const page = frames[0].contentDocument, field = page.querySelector(".md-search__input");
   page.querySelector("#__search").checked || page.querySelector("#__search").click();
   field.focus();
-  field.value = "certificate";
+  field.value = "a-ogd";
   for (const name of ["focus", "input", "keyup"]) field.dispatchEvent(new Event(name, {{bubbles: true}}));
 }};
 const begun = Date.now();
@@ -302,6 +313,7 @@ def test_pages_fit_a_phone_and_a_desk_and_search_works(site, tmp_path):
         assert (one["wide"], one["broken"]) == (0, 0), page
         assert one["text"] > 500, page
     assert seen[0]["found"] > 2
+    assert "/learners/a-ogd/" in seen[0]["first"]
 
 
 @pytest.mark.browser

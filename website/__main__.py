@@ -15,7 +15,7 @@ import yaml
 
 jax.config.update("jax_enable_x64", True)
 
-from . import check, equations  # noqa: E402
+from . import check, equations, search  # noqa: E402
 from .pages import ROOT, assemble  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -107,6 +107,7 @@ def build(
         *counted.lines,
         *(f"KaTeX does not understand {one}" for one in failed),
         *check.problems(out),
+        *search.problems(out),
     ]
 
 

@@ -5,9 +5,9 @@ docs/figures/NAME.json and draws docs/NAME.png from that file, for light and dar
 narrow screens. With `--draw` nothing is computed: the figures are drawn from the files. Every
 picture carries the checksum of the data that it shows, so that a test notices a stale one.
 
-The figures of the arena, of noise and of the performance page are written by `make arena`,
-`python -m benchmarks.noise` and `python -m benchmarks.page`, with the pages that show them; the times of the figure "speed" are those
-of that page.
+Some figures show what other commands have measured: "speed" and "benchmark" the tables of
+docs/performance.md (`python -m benchmarks.speed --page`), "profile" the numbers of the arena in
+docs/arena-board.json.gz (`taut arena report --docs`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import argparse
 import hashlib
 import importlib.util
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -24,8 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from taut.plots.families import family_of
-from taut.plots.style import dark_figures, new_figure, styled
+from taut.plots.style import dark_figures
+
+from . import arena_figures, speed_figures
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -34,8 +34,20 @@ KEY = "Data"
 """The entry of a picture's metadata with the checksum of its data."""
 SHOWN = {False: 830, True: 358}
 """Pixels at which README shows a wide and a narrow picture."""
+Data = dict[str, Any]
 
-__all__ = ["FIGURES", "SHOWN", "Figure", "checksum", "data_of", "embedded", "main", "shown_ratio"]
+__all__ = [
+    "ARENA",
+    "FIGURES",
+    "SHOWN",
+    "Figure",
+    "checksum",
+    "data_of",
+    "embedded",
+    "example",
+    "main",
+    "tables",
+]
 
 
 @dataclass(frozen=True)
@@ -43,26 +55,46 @@ class Figure:
     """A figure: what it shows, how it is drawn, and for which pages."""
 
     name: str
-    compute: Callable[[], dict[str, Any]]
+    compute: Callable[[], Data]
     draw: Callable[..., Any]
     variants: tuple[tuple[bool, bool], ...] = ((False, False),)
     """Whether it is narrow and whether it is for dark pages, one pair per picture."""
+    table: Callable[[Data], str] | None = None
+    """The same data as a table, and where it is written: between the marks with the figure's name
+    in the page."""
+    page: str = ""
 
     def path(self, narrow: bool, dark: bool) -> Path:
         """Return the file of a variant."""
         return DOCS / f"{self.name}{'-narrow' if narrow else ''}{'-dark' if dark else ''}.png"
 
-    def write(self, data: dict[str, Any]) -> None:
-        """Draw all variants, with the checksum of the data inside."""
+    def write(self, data: Data) -> None:
+        """Draw all variants, with the checksum of the data inside, and write the table."""
         for narrow, dark in self.variants:
             with dark_figures() if dark else nullcontext():
                 figure = self.draw(data, narrow)
                 path = self.path(narrow, dark)
                 figure.savefig(path, dpi=DPI, metadata={KEY: checksum(data), "Software": None})
             print(path.relative_to(ROOT))
+        if self.table is not None:
+            page = DOCS / self.page
+            before, _, after = tables(self)
+            page.write_text(f"{before}{self.table(data)}{after}")
 
 
-def checksum(data: dict[str, Any]) -> str:
+def tables(figure: Figure) -> tuple[str, str, str]:
+    """Return the page of a figure in three parts: before, inside and after the marks of its
+    table."""
+    text = (DOCS / figure.page).read_text()
+    begin, end = (f"<!-- {figure.name}: {word} -->" for word in ("begin", "end"))
+    if text.count(f"{begin}\n") != 1 or text.count(f"{end}\n") != 1:
+        raise ValueError(f"docs/{figure.page}: expected the lines {begin} and {end}")
+    before, _, rest = text.partition(f"{begin}\n")
+    inside, _, after = rest.partition(f"{end}\n")
+    return f"{before}{begin}\n", inside, f"{end}\n{after}"
+
+
+def checksum(data: Data) -> str:
     """Return the checksum of what a figure shows."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -75,12 +107,13 @@ def embedded(path: Path) -> str:
         return str(picture.info.get(KEY, ""))
 
 
-def data_of(name: str) -> dict[str, Any]:
+def data_of(name: str) -> Data:
     """Return what a committed figure shows."""
     return dict(json.loads((DOCS / "figures" / f"{name}.json").read_text()))
 
 
-def _example(name: str) -> Any:
+def example(name: str) -> Any:
+    """Return an example as a module."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
     if spec is None or spec.loader is None:
         raise FileNotFoundError(f"examples/{name}.py: expected a Python file")
@@ -89,96 +122,50 @@ def _example(name: str) -> Any:
     return module
 
 
-def _line() -> dict[str, Any]:
-    example = _example("the_line")
-    return dict(example.summary(*example.play()))
+def _line() -> Data:
+    line = example("the_line")
+    return dict(line.summary(*line.play()))
 
 
-def _draw_line(data: dict[str, Any], narrow: bool) -> Any:
-    return _example("the_line").figure(data, narrow)
+def _draw_line(data: Data, narrow: bool) -> Any:
+    return example("the_line").figure(data, narrow)
 
 
-BARS = (
-    ("C, 10 seeds", "Clipped-OGD, hand-written C", "clipped-ogd"),
-    ("taut, 10 seeds", "Clipped-OGD, taut", "clipped-ogd"),
-    ("half-space", "taut's default, half-space", "half-space"),
-    ("NumPy", "Clipped-OGD, NumPy loop", ""),
-    ("CVXPY, one projection per round", "one projection per round, CVXPY", ""),
-)
-"""Rows of the performance page, what the figure calls them, and the learner."""
-HEADINGS = ("### Nanoseconds per round", "### What a method costs")
+def _noise() -> Data:
+    from benchmarks import noise
+
+    return noise.results()
 
 
-def _speed() -> dict[str, Any]:
-    """Return the time per round and seed on the paper's toy problem, as `python -m benchmarks.page`
-    has measured it and written it into the documentation."""
-    text = (DOCS / "performance.md").read_text()
-    values: dict[str, float] = {}
-    for heading in HEADINGS:
-        for section in text.split(heading)[1:]:
-            title, _, rest = section.partition("\n")
-            rows = re.findall(r"^\| *(.*?) *\| *(.*?) [(+]", rest.split("\n#")[0], re.M)
-            for name, value in rows:
-                own = "half-space" if "half-space" in title and name == "taut, 10 seeds" else name
-                values.setdefault(own, float(value.replace(",", "")))
-    bars = {label: values[row] for row, label, _ in BARS}
-    return {"nanoseconds": bars}
+def _draw_noise(data: Data, narrow: bool) -> Any:
+    from benchmarks import noise
+
+    return noise.draw(data, narrow)
 
 
-@styled
-def _draw_speed(data: dict[str, Any], narrow: bool) -> Any:
-    """Draw horizontal bars of the time per round, with the ratio to C written on them. On a narrow
-    screen the labels are above the bars."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+def _noise_table(data: Data) -> str:
+    from benchmarks import noise
 
-    figure, (axes,) = new_figure(1, False, 3.7 if narrow else 7.6, 3.4 if narrow else 2.1)
-    ink = axes.xaxis.label.get_color()
-    bars = data["nanoseconds"]
-    least, most = min(bars.values()) / 2, max(bars.values())
-    for place, (_, label, learner) in enumerate(reversed(BARS)):
-        value, colour = bars[label], family_of(learner).colour if learner else "#868686"
-        ratio = value / bars[BARS[0][1]]
-        filled = ratio != 1
-        axes.barh(
-            place,
-            value,
-            0.4 if narrow else 0.7,
-            color=colour if filled else "none",
-            edgecolor=colour,
-        )
-        text = f"{value:,.0f} ns" + (f", {shown_ratio(ratio)} x C" if filled else "")
-        axes.annotate(
-            f"{label}: {text}" if narrow else text,
-            (least if narrow else value, place + (0.38 if narrow else 0)),
-            (2 if narrow else 4, 0),
-            textcoords="offset points",
-            va="center",
-            color=ink,
-        )
-    axes.set_xscale("log")
-    axes.set_xlim(least, most * (2 if narrow else 40))
-    axes.xaxis.set_major_locator(FixedLocator([10.0**k for k in range(1, 7)]))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_ylim(-0.5, len(BARS) - (0.2 if narrow else 0.5))
-    labels = [] if narrow else [label for _, label, _ in reversed(BARS)]
-    axes.set_yticks(range(len(labels)), labels)
-    axes.grid(visible=False)
-    axes.tick_params(axis="y", length=0)
-    ours, default = (shown_ratio(bars[BARS[k][1]] / bars[BARS[0][1]]) for k in (1, 2))
-    end = "\n" if narrow else " "
-    axes.set(
-        xlabel="nanoseconds per round and seed",
-        title=f"Clipped-OGD takes {ours} times as long as in C,{end}the default {default} times",
-    )
-    return figure
+    return noise.table(data)
 
 
-def shown_ratio(ratio: float) -> str:
-    """Return a ratio with two digits."""
-    return f"{ratio:.1f}" if ratio < 10 else f"{int(float(f'{ratio:.2g}')):,}"
+def _feedback() -> Data:
+    from benchmarks import feedback
+
+    return feedback.results()
 
 
-def _verdicts() -> dict[str, Any]:
+def _feedback_table(data: Data) -> str:
+    from benchmarks import feedback
+
+    return feedback.table(data)
+
+
+def _nothing(data: Data, narrow: bool) -> None:
+    """Draw nothing: the data are shown as text."""
+
+
+def _verdicts() -> Data:
     """Return how many claims of the paper have each verdict; the experiments are run if there are
     no results yet."""
     folder = ROOT / "reproduction"
@@ -190,12 +177,31 @@ def _verdicts() -> dict[str, Any]:
     return dict(Counter(one["verdict"] for one in claims))
 
 
+def _speed() -> Data:
+    return speed_figures.bars((DOCS / "performance.md").read_text())
+
+
+def _benchmark() -> Data:
+    return speed_figures.contenders((DOCS / "performance.md").read_text())
+
+
+def _profile() -> Data:
+    return arena_figures.profiles(DOCS / "arena-board.json.gz")
+
+
 EVERYWHERE = ((False, False), (False, True), (True, False), (True, True))
 FIGURES = (
     Figure("line", _line, _draw_line, EVERYWHERE),
-    Figure("speed", _speed, _draw_speed, EVERYWHERE),
-    Figure("verdicts", _verdicts, lambda *_: None, ()),  # README says it in a sentence
+    Figure("speed", _speed, speed_figures.draw_bars, EVERYWHERE),
+    Figure("profile", _profile, arena_figures.draw, EVERYWHERE),
+    Figure("benchmark", _benchmark, speed_figures.draw_contenders, EVERYWHERE),
+    Figure("noise", _noise, _draw_noise, EVERYWHERE, _noise_table, "feedback.md"),
+    Figure("feedback", _feedback, _nothing, (), _feedback_table, "feedback.md"),
+    Figure("verdicts", _verdicts, _nothing, ()),  # README says it in a sentence
 )
+ARENA = DOCS / "arena.png"
+"""The Pareto fronts on the page of the arena, which `taut arena report --docs` writes with the page.
+They carry the checksum of its generated part."""
 
 
 def main() -> None:
@@ -203,16 +209,21 @@ def main() -> None:
     import jax
 
     words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("names", nargs="*", help="names of figures; by default all")
+    names = [figure.name for figure in FIGURES]
+    words.add_argument("names", nargs="*", help=f"{', '.join(names)}; by default all")
     words.add_argument("--draw", action="store_true", help="draw from the files, compute nothing")
     asked = words.parse_args()
+    wanted = ["profile" if name == "arena" else name for name in asked.names] or names
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        words.error(f"unknown figures: {', '.join(unknown)}; expected some of {', '.join(names)}")
     jax.config.update("jax_enable_x64", True)
     (DOCS / "figures").mkdir(exist_ok=True)
     for figure in FIGURES:
-        if asked.names and figure.name not in asked.names:
+        if figure.name not in wanted:
             continue
         if not asked.draw:
-            text = json.dumps(figure.compute(), indent=None, separators=(",", ":"), sort_keys=True)
+            text = json.dumps(figure.compute(), indent=None, separators=(",", ":"))
             (DOCS / "figures" / f"{figure.name}.json").write_text(text + "\n")
         figure.write(data_of(figure.name))
 

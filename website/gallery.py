@@ -25,6 +25,8 @@ class Entry(NamedTuple):
     file: str
     title: str
     teaches: str
+    ending: str = ".png"
+    """That of its picture; ".gif" is an animation."""
 
 
 ENTRIES = (
@@ -42,7 +44,8 @@ ENTRIES = (
     Entry(
         "battery_live.py",
         "A battery, live",
-        "Ramps, a state of charge and prices in 40 lines of CVXPY, played round by round.",
+        "Ramps, a state of charge and prices in 40 lines of CVXPY, round by round.",
+        ".gif",
     ),
     Entry(
         "dispatch.py",
@@ -86,7 +89,7 @@ ENTRIES = (
 
 def picture(entry: Entry) -> Path:
     """Return where the picture of an example is stored."""
-    return PICTURES / f"{Path(entry.file).stem}.png"
+    return PICTURES / f"{Path(entry.file).stem}{entry.ending}"
 
 
 def names() -> list[str]:
@@ -100,7 +103,8 @@ def cards() -> str:
     for entry in ENTRIES:
         name = picture(entry).name
         image = (
-            f'<img src="{name}" alt="Picture of the example: {html.escape(entry.title)}" loading="lazy">'
+            f'<img src="{name}" alt="Picture of the example: {html.escape(entry.title)}" '
+            'loading="lazy">'
             if picture(entry).is_file()
             else ""
         )
@@ -141,6 +145,8 @@ def draw(entry: Entry) -> Path:
     PICTURES.mkdir(exist_ok=True)
     stored = picture(entry)
     example.main(stored)
+    if entry.ending == ".gif":
+        return stored
     with Image.open(stored) as drawn:
         drawn.load()
         drawn.thumbnail((WIDTH, 2 * WIDTH))

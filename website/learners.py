@@ -168,7 +168,7 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
     """Return the page of a learner in Markdown; the figure is saved in the folder."""
     source = _source(card)
     lines = [
-        *("---", f"title: {card.name}", "search:", "  boost: 10", "---", ""),
+        *("---", f"title: {card.name}", "search:", f"  boost: {_boost(card)}", "---", ""),
         *(f"# {card.name}", "", f"**{card.title}**", ""),
         *(f'`taut.learner("{card.name}", problem{_call(card)})`', ""),
     ]
@@ -222,6 +222,12 @@ def page(card: Card, folder: Path, draw: bool = True) -> str:
     if draw:
         lines += _on_streams(card, folder)
     return "\n".join(lines)
+
+
+def _boost(card: Card) -> float:
+    """Return the weight of a page in the search: names with fewer words come first, so that "ogd"
+    does not find "a-ogd" before."""
+    return 2.0 - 0.25 * len(card.name.split("-"))
 
 
 FILTER = """<div class="filter">

@@ -57,6 +57,8 @@ PLACED = ("start.md", "arena.md", "arena-rules.md", "gallery.md", "learners.md",
 ROOT_PAGES = ("CONTRIBUTING", "CHANGELOG", "SECURITY", "CODE_OF_CONDUCT")
 NOT_RUN = (*THEORY, *PROJECT, "arena.md", "arena-rules.md", "gallery.md", "learners.md")
 """Pages without code that is to be run."""
+FEW = ("a-ogd", "clipped-ogd", "half-space", "half-space-strong", "ogd")
+"""The learners of a small site; their names have words in common."""
 MODULES = {
     "problems": (
         "taut.Problem",
@@ -200,9 +202,7 @@ def assemble(
     for name in guide_pages():
         _copied(target, name, execute=runs(name))
     cards = list(LEARNERS.values())
-    cards = (
-        [card for card in cards if card.name in ("clipped-ogd", "half-space")] if small else cards
-    )
+    cards = [card for card in cards if card.name in FEW] if small else cards
     (target / "learners").mkdir()
     _write(target / "learners" / "index.md", learners.overview(cards))
     for card in cards:
@@ -237,13 +237,10 @@ def assemble(
 
 
 def _arena_board(target: Path) -> None:
-    """Add the interactive board of the arena, if `taut arena run` has left results."""
-    from taut.arena.report import write_page
+    """Add the interactive board of the arena, with the numbers that `make arena` has left."""
+    from taut.arena.report import page_of
 
-    folder = ROOT / "arena-results"
-    if not (folder / "results").is_dir():
-        return
-    write_page(folder, target / "arena-board.html", "./")
+    (target / "arena-board.html").write_text(page_of(DOCS / "arena-board.json.gz"))
     page = target / "arena.md"
     button = "[Open the interactive board](arena-board.html){ .md-button .md-button--primary }"
     text = page.read_text()

@@ -14,3 +14,11 @@ document.addEventListener("input", event => {
   }
   box.querySelector("output").textContent = `${shown} of ${rows.length}`;
 });
+// Search splits names at hyphens. A query that is the name of a learner shows exactly its page first.
+const list = document.querySelector(".md-search-result__list");
+const query = document.querySelector(".md-search__input");
+if (list && query) new MutationObserver(() => {
+  const name = query.value.trim().toLowerCase().replace(/\s+/g, "-");
+  const item = [...list.children].find(one => one.querySelector(`a[href*="/learners/${CSS.escape(name)}/"]`));
+  if (item && item !== list.firstElementChild) list.prepend(item);
+}).observe(list, {childList: true});

@@ -1,4 +1,4 @@
-"""taut: online decisions under constraints that must really hold.
+"""taut makes decisions one round at a time and keeps your limits.
 
 Define a problem once (loss, constraints, domain). Run any learner on it, in a compiled simulation
 or live, one round at a time. A certificate compares regret and all kinds of violation with the

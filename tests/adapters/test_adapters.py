@@ -1,5 +1,7 @@
 """The adapters, against optax and scikit-learn themselves, NumPy and taut's own learner."""
 
+import unittest
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,3 +87,32 @@ def test_without_constraints_a_regressor_agrees_with_least_squares():
     theirs = LinearRegression().fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=0.1)
     assert ours.score(X, y) > 0.9
+
+
+COMPILES = (
+    "check_fit_score_takes_y",
+    "check_n_features_in_after_fitting",
+    "check_estimators_dtypes",
+    "check_dtype_object",
+    "check_estimators_overwrite_params",
+    "check_estimators_pickle",
+    "check_regressors_train",
+    "check_regressor_data_not_an_array",
+)
+"""Checks that compile a number of features of their own; all of them pass, and take ten seconds."""
+
+
+def test_the_regressor_passes_the_checks_of_scikit_learn():
+    from sklearn.exceptions import SkipTestWarning
+    from sklearn.utils.estimator_checks import estimator_checks_generator
+
+    passed = []
+    for regressor, check in estimator_checks_generator(adapters.ConstrainedRegressor(passes=1)):
+        if check.func.__name__ in COMPILES:
+            continue
+        try:
+            check(regressor)
+        except (pytest.skip.Exception, unittest.SkipTest, SkipTestWarning):
+            continue  # what is not installed here
+        passed.append(check.func.__name__)
+    assert len(passed) >= 25

@@ -375,6 +375,8 @@ def test_the_example_of_yu_and_neely_has_its_three_parts():
     assert high == pytest.approx(0.5, abs=0.15)
     assert np.abs(data[:, -1]).max() <= 4096**0.1 + 2
     assert stream.horizons((4096, 8192)) == (4096,)
+    assert stream.lengths((256, 16384)) == (256, 4096)
+    assert stream.lengths((256, 512)) == (256, 512)
 
 
 def test_online_regression_has_the_noise_of_its_code():

@@ -181,8 +181,8 @@ def test_the_gradient_of_the_surrogate_is_that_of_its_formula():
 
 def test_all_cuts_are_kept_and_play_long_only_where_rows_are_few():
     card = card_of("half-space-all-cuts")
-    for name, longest in (("pool-random", 4096), ("toy", 2048), ("noisy-toy", 0)):
-        played, _ = entries([STREAMS[name]], [card], (256, 2048, 4096), 1)
+    for name, longest in (("pool-random", 4096), ("toy", 1024), ("noisy-toy", 0)):
+        played, _ = entries([STREAMS[name]], [card], (256, 1024, 4096), 1)
         assert max((entry.horizon for entry in played), default=0) == longest
     assert all(entry.learner.memory is None for entry in played)
 

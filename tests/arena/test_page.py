@@ -10,7 +10,7 @@ import pytest
 import chromium
 from taut.arena import STREAMS, results
 from taut.arena.papers import paper_of
-from taut.arena.report import payload, write_page
+from taut.arena.report import page_of, payload, write_data, write_page
 from taut.arena.score import board, leaderboard, sensitivity
 
 
@@ -37,6 +37,13 @@ def test_the_page_is_one_file_that_fetches_nothing(page, folder):
     told = payload(folder)
     assert told["streams"][0]["name"] == "toy"
     assert json.loads(json.dumps(told, allow_nan=False)) == json.loads(json.dumps(told))
+
+
+def test_the_documentation_builds_the_same_page_from_a_file(folder, tmp_path):
+    file = write_data(folder, tmp_path / "board.json.gz")
+    page = write_page(folder, tmp_path / "report.html", site="./")
+    assert page_of(file) == page.read_text("utf-8")
+    assert write_data(folder, tmp_path / "again.json.gz").read_bytes() == file.read_bytes()
 
 
 def test_text_from_results_cannot_end_the_script(tmp_path):

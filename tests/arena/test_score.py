@@ -108,6 +108,17 @@ def test_a_family_has_one_vote_however_many_streams_it_has():
     assert ways["without the family toy"] == "b"
 
 
+def test_a_stream_with_large_numbers_decides_the_plain_mean_only():
+    large = lines_of({"a": [90.0], "b": [80.0], "c": [85.0]}, "toy")
+    small = [
+        lines_of({"a": [0.01], "b": [0.1], "c": [0.2]}, name)
+        for name in ("polytope", "pool-random")
+    ]
+    ways = {way: leader for way, leader, _ in score.sensitivity([large, *small])}
+    assert ways["mean of regret part + violation part"] == "b"
+    assert ways["the same, in units of the median learner of each stream"] == "a"
+
+
 def test_one_perfect_stream_changes_a_score_by_its_weight_at_most():
     names = ("toy", "polytope", "pool-random", "nested-boxes")
     plain = [lines_of({"a": [0.1], "b": [0.1]}, name) for name in names]

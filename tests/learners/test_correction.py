@@ -3,7 +3,6 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from drills import regret as drill
 
 import taut
 from taut.learners.schedules import AdaGradNorm, InverseRoot
@@ -65,24 +64,6 @@ def test_the_correction_is_that_of_a_loop_in_plain_python(eta, steps, options):
     expected = by_hand(run, steps(), exact="sweeps" in options)
     assert expected > 0.1
     np.testing.assert_allclose(run.correction, expected, rtol=1e-9)
-
-
-def test_the_corrected_bound_is_never_exceeded():
-    seen = drill.attack(400, 3, np.float64, memory=0)
-    assert seen.exceeded == 0
-    assert seen.share > 0.5
-    assert seen.corrected > 0.05
-
-
-def test_a_correction_that_is_too_large_is_found_out(monkeypatch):
-    play = drill._play
-
-    def tripled(options, pool):
-        decisions, costs, correction = play(options, pool)
-        return decisions, costs, 3 * correction
-
-    monkeypatch.setattr(drill, "_play", tripled)
-    assert drill.attack(400, 3, np.float64, memory=0).exceeded > 0
 
 
 def test_certificates_of_runs_and_players_subtract_it(tmp_path):

@@ -1,5 +1,6 @@
 """Half-space is played without exact projections until a round needs one."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -89,3 +90,21 @@ def run_learner(game):
     return taut.simulate(
         taut.learner("half-space", game), game, wedge((99,) * 3), seeds=SEEDS
     ).learner
+
+
+@taut.learner_dataclass
+class EverySecondRound(taut.HalfSpace):
+    """A learner of somebody else, which does not move in even rounds."""
+
+    def step(self, state, round):
+        after = super().step(state, round)
+        return after._replace(x=jnp.where(state.t % 2 == 0, state.x, after.x))
+
+
+def test_a_subclass_plays_its_own_step(game):
+    learner = EverySecondRound(0.1, 2.0, memory=4)
+    assert learner.shortened() is learner
+    run = taut.simulate(learner, game, wedge((99,) * 3), seeds=SEEDS, record=("decisions",))
+    assert type(run.learner) is EverySecondRound
+    np.testing.assert_array_equal(run.decisions[:, 2::2], run.decisions[:, 1:-1:2])
+    assert np.all(run.decisions[:, 1::2] != run.decisions[:, :-1:2])

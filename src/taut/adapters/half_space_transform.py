@@ -30,7 +30,7 @@ def half_space(margin: float = 0.0) -> Any:
     Arguments:
         margin: the linear model must be at most minus this number.
 
-    Example:
+    Examples:
         >>> import jax, jax.numpy as jnp, optax
         >>> from taut.adapters import half_space
         >>> optimiser = optax.chain(optax.sgd(0.5), half_space())

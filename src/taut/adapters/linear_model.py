@@ -16,8 +16,8 @@ from ..player.player import Player
 from ..problem.domains import Ball
 from ..problem.problem import Problem
 
-optional("sklearn")
-from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402 (the check above names the extra)
+optional("sklearn")  # before the imports, so that an error names the extra
+from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
 from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
 
 __all__ = ["ConstrainedRegressor"]
@@ -57,7 +57,7 @@ class ConstrainedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         fit_intercept: whether the model has an intercept.
         passes: how often `fit` goes through the rows.
 
-    Example:
+    Examples:
         >>> import jax.numpy as jnp, numpy as np
         >>> from taut.adapters import ConstrainedRegressor
         >>> X = np.random.default_rng(0).normal(size=(300, 2))

@@ -32,14 +32,14 @@ THEORY = "theory"
 FACTORS = (1 / 16, 1 / 4, 4, 16)
 """The grid: one number that a method is told is multiplied by these. All methods have the same
 budget of four further runs."""
-GRID_ROUNDS = 2**13
+GRID_ROUNDS = 2**12
 """The grid is played for this number of rounds, or for the largest smaller one that is played."""
 MANY = 32
 """Constraints beyond which methods that solve a program in every round, or average constraints,
 take a hundred times as long as others."""
 REPLACED = {"step-experts": "universal-experts"}
 """Methods without a bound on the violation, and the method with one that plays in their place."""
-ALL_CUTS = 2**11
+ALL_CUTS = 2**10
 """The longest horizon of a method that keeps a cut of nearly every round."""
 TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
 """The number that is multiplied: the first of these constants that the method needs, or its option
@@ -283,7 +283,7 @@ def entries(
     cards = list(cards)
     for stream in streams:
         why = stream.missing()
-        lengths = () if why else stream.horizons(tuple(horizons))
+        lengths = () if why else stream.lengths(tuple(horizons))
         if not lengths:
             asked = ", ".join(map(str, horizons))
             left_out.append(

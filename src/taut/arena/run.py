@@ -31,7 +31,7 @@ from .submission import measure
 
 __all__ = ["HORIZONS", "QUICK", "SEEDS", "Played", "play"]
 
-HORIZONS = tuple(2**k for k in range(8, 16))
+HORIZONS = (2**8, 2**10, 2**12, 2**14)
 SEEDS = 10
 QUICK: Mapping[str, Any] = {
     "horizons": (256, 512, 1024),
@@ -92,7 +92,8 @@ def play(
             "package:Name" for others, or cards; by default all that apply and do not take a hundred
             times as long as the others.
         streams: names of streams, or streams; by default all.
-        horizons: numbers of rounds; a stream plays those that it has.
+        horizons: numbers of rounds; a stream plays those that it has, and one that is too short for
+            the largest also plays the largest power of two that it has.
         seeds: number of seeds; a stream of real data has one.
         grid: whether to play the grid of parameters as well, for the largest number of rounds.
         executor, retry, progress: as in `taut.sweep`. Results are written stream by stream, so that
@@ -124,7 +125,7 @@ def play(
         for baseline in baselines
         for stream in chosen
         if not stream.missing()
-        for T in reversed(stream.horizons(grid_of))  # the longest first; shorter ones may be part
+        for T in reversed(stream.lengths(grid_of))  # the longest first; shorter ones may be part
         if baseline.plays(stream, T)
     ]
     count = len(wanted) + len(outside)

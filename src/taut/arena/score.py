@@ -388,6 +388,12 @@ def sensitivity(boards: Iterable[Board], leader: str | None = None) -> list[tupl
     ways["one vote per stream"] = alike.mean(hit)
     ways["mean rank over families"] = -statistics.mean_ranks(by_family(field, hit))
     ways["mean of regret part + violation part"] = -field.mean(total)
+    typical = np.median(
+        total.mean(axis=2), axis=0
+    )  # of a stream; 0 where most learners lose nothing
+    ways["the same, in units of the median learner of each stream"] = -field.mean(
+        total / np.where(typical > 0, typical, 1.0)[:, None]
+    )
     for floor in FLOORS:
         logs = np.log(np.maximum(total, floor))
         ways[f"geometric mean of their sum, floor {floor:g}"] = -field.mean(logs)

@@ -203,6 +203,15 @@ class Stream:
         """The wanted numbers of rounds that this stream has."""
         return tuple(T for T in wanted if self.shortest <= T <= (self.longest or T))
 
+    def lengths(self, wanted: tuple[int, ...]) -> tuple[int, ...]:
+        """The wanted numbers of rounds that this stream has. Where it is too short for the largest
+        of them, the largest power of two that it has comes on top."""
+        has = self.horizons(wanted)
+        if self.longest is None or self.longest >= max(wanted):
+            return has
+        last = 2 ** (self.longest.bit_length() - 1)
+        return tuple(sorted({*has, *self.horizons((last,))}))
+
     def seeds_of(self, wanted: int) -> int:
         """The number of seeds that are played where `wanted` are asked for."""
         return wanted if self.seeds is None else min(wanted, self.seeds)

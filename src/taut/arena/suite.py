@@ -65,6 +65,7 @@ STREAM_VERSIONS = {
     "portfolio-msci": 1,
     "portfolio-nyse-n": 1,
     "portfolio-nyse-o": 1,
+    "portfolio-tse": 1,
     "box-in-ball": 1,
     "online-regression": 1,
     "three-rows": 1,

@@ -88,7 +88,7 @@ def run(
         typer.Option(
             "--horizons",
             "-T",
-            help="Numbers of rounds, separated by commas; by default 256 to 32768.",
+            help="Numbers of rounds, separated by commas; by default 256, 1024, 4096 and 16384.",
         ),
     ] = None,
     seeds: Annotated[
@@ -212,13 +212,14 @@ def report(
         Path | None,
         typer.Option(
             "--docs",
-            help="Also renew the leaderboard in this page of the documentation, with its figure.",
+            help="Also renew the leaderboard in this page of the documentation, with its figure "
+            "and the numbers of the interactive page.",
         ),
     ] = None,
     json_out: _Json = False,
 ) -> None:
     """Write one page with all results, which needs no network; or print a table for a paper."""
-    from ..arena.report import tables, write_page, write_tables
+    from ..arena.report import tables, write_data, write_page, write_tables
 
     if latex:
         typer.echo(tables.latex(folder, tuple(_names(learners) or ())), nl=False)
@@ -227,6 +228,7 @@ def report(
     written = [str(page), *map(str, write_tables(folder, page))]
     if docs is not None:
         written += [str(path) for path in tables.write_docs(folder, docs)]
+        written.append(str(write_data(folder, docs.with_name("arena-board.json.gz"))))
     typer.echo(json.dumps(written) if json_out else "\n".join(written))
 
 

@@ -37,7 +37,7 @@ ORDER = (
 app = typer.Typer(
     name="taut",
     cls=_InOrder,
-    help="Online decisions under constraints that must really hold.",
+    help="Make decisions one round at a time that keep your limits.",
     no_args_is_help=True,
     add_completion=True,  # taut --install-completion
     rich_markup_mode=None,  # [g] in a help text is mathematics, not markup
@@ -98,7 +98,7 @@ def _root(
     version: _Version = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Online decisions under constraints that must really hold."""
+    """Make decisions one round at a time that keep your limits."""
 
 
 @app.command(cls=WithJax)

@@ -336,10 +336,8 @@ class Advised(StepsFromDecision, Learner):
             "regret",
             bounds.advice_regret,
             source,
-            ("loss_lipschitz",),
             horizon=horizon,
             experts=1 + self.advisers,
-            diameter=setting.diameter,
         )
         if cost.bound is None:
             return cost

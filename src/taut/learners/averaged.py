@@ -379,12 +379,8 @@ class Averaged(Learner):
                         self._also(one, source, self._in_blocks(one, setting, horizon))
                     )
         else:
-            needs = (
-                "constraint_count",
-                *(("constraint_lipschitz",) if setting.constants.constraint_count != 1 else ()),
-            )
-            if self.rows == "smooth":
-                needs = (*needs, "constraint_smoothness", "slater", "loss_lipschitz")
+            one_row = setting.constants.constraint_count == 1
+            needs = () if one_row else ("constraint_lipschitz",)
             formula = self._affine if self.rows == "affine" else self._smooth
             found = setting.evaluate(
                 "violation",

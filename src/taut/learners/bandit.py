@@ -195,11 +195,10 @@ class _BanditLearner(Learner):
                 loss_range=loss_range,
             )
 
-        needs = ("radius", "loss_lipschitz", "constraint_lipschitz")
-        extra = ("loss_range", "constraint_range") if self.count == 1 else ()
-        yield setting.evaluate("regret", total, source, (*needs, *extra), rests, expected=True)
-        wanted = tuple(dict.fromkeys((*needs, *extra, "loss_range")))
-        found = setting.evaluate("violation", violation, source, wanted, rests, expected=True)
+        needs = ("loss_range", "constraint_range") if self.count == 1 else ()
+        yield setting.evaluate("regret", total, source, needs, rests, expected=True)
+        needs = ("radius", "loss_lipschitz", "constraint_lipschitz", *needs)
+        found = setting.evaluate("violation", violation, source, needs, rests, expected=True)
         yield found
         if found.bound is not None:
             yield found.become("excess")

@@ -347,13 +347,28 @@ class Setting:
             formula: a function of keyword arguments, usually from `taut.bounds`. It raises
                 `OutsideTheorem` for parameters that the theorem does not cover.
             source: the theorem.
-            needs: the constants that the formula takes. Each becomes an assumption of the
-                guarantee.
+            needs: constants that must be known, besides those that are parameters of the formula
+                without a default.
             assumptions: what else the theorem assumes.
             expected: whether the bound is on the expectation over seeds.
-            numbers: all other arguments of the formula.
+            numbers: all other arguments of the formula. What is not among them and is a parameter
+                of the formula is taken from the setting: its constants, if they are known, and the
+                diameter. Each constant that is taken becomes an assumption of the guarantee.
         """
-        needs = tuple(needs)
+        parameters = inspect.signature(formula).parameters
+        if "diameter" in parameters:
+            numbers.setdefault("diameter", self.diameter)
+        taken = [
+            name
+            for name, parameter in parameters.items()
+            if name in SYMBOLS
+            and name not in numbers
+            and (
+                parameter.default is parameter.empty
+                or (parameter.default is None and self._value(name) is not None)
+            )
+        ]
+        needs = tuple(dict.fromkeys((*needs, *taken)))
         missing = [n for n in needs if self._value(n) is None]
         if missing:
             listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)

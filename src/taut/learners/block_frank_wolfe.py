@@ -25,7 +25,6 @@ from ..problem.domains import Domain
 from ..problem.rounds import Round
 from . import bounds
 from .base import (
-    BASE,
     Guarantee,
     Learner,
     Setting,
@@ -120,40 +119,27 @@ class BlockFrankWolfe(Learner):
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds, for any horizon and any block length of at least 2."""
-        source, numbers = "blocks of Frank-Wolfe steps", self._numbers(setting, horizon)
-        yield setting.evaluate("regret", bounds.block_frank_wolfe_regret, source, NEEDS, **numbers)
-        reach, count = setting.constants.loss_range, setting.constants.constraint_count
-        rests = BASE if reach is None else (*BASE, "loss_range")
-        found = setting.evaluate(
-            "squared violation",
-            bounds.block_frank_wolfe_squared_violation,
-            source,
-            NEEDS,
-            rests,
-            loss_range=reach,
-            **numbers,
-        )
-        if found.bound is None or count is None:
-            yield found
-            return
-        yield found.become(
-            "squared violation", count * found.bound
-        )  # summed over constraints, each at most the largest
-        total = bounds.violation_from_squared(squared_violation=found.bound, horizon=horizon)
-        yield found.become("violation", total)
-        yield found.become(
-            "peak violation", bounds.peak_from_squared(squared_violation=found.bound)
-        )
-        yield found.become("excess", total)
-
-    def _numbers(self, setting: Setting, horizon: int) -> dict[str, Any]:
-        return {
+        source = "blocks of Frank-Wolfe steps"
+        numbers: dict[str, Any] = {
             "horizon": horizon,
             "eta": float(self.eta),
             "block": int(self.block),
             "feasibility": float(self.feasibility),
-            "diameter": setting.diameter,
         }
+        yield setting.evaluate("regret", bounds.block_frank_wolfe_regret, source, **numbers)
+        formula = bounds.block_frank_wolfe_squared_violation
+        largest = setting.evaluate("squared violation", formula, source, **numbers)
+        count = setting.constants.constraint_count
+        if largest.bound is None or count is None:
+            yield largest
+            return
+        # Summed over the constraints: each is at most the largest.
+        yield largest.become("squared violation", count * largest.bound)
+        total = bounds.violation_from_squared(squared_violation=largest.bound, horizon=horizon)
+        yield largest.become("violation", total)
+        peak = bounds.peak_from_squared(squared_violation=largest.bound)
+        yield largest.become("peak violation", peak)
+        yield largest.become("excess", total)
 
 
 def _frank_wolfe(round: Round, x: jax.Array, target: jax.Array, calls: jax.Array) -> jax.Array:

@@ -138,24 +138,16 @@ class BoundedGame(Learner):
             "mu": up.scale,
             "beta": down.beta,
             "limit": float(self.limit),
-            "diameter": setting.diameter,
         }
-        yield setting.evaluate("regret", bounds.bounded_game_regret, source, CONSTANTS, **numbers)
-        reach = setting.constants.loss_range
-        rests = (
-            (*BASE, Assumes.STOCHASTIC)
-            if reach is None
-            else (*BASE, Assumes.STOCHASTIC, "loss_range")
-        )
+        yield setting.evaluate("regret", bounds.bounded_game_regret, source, **numbers)
         yield setting.evaluate(
             "excess",
             bounds.bounded_game_expected_excess,
             f"{source}, i.i.d. rounds",
-            (*CONSTANTS, "slater"),
-            rests,
+            (),
+            (*BASE, Assumes.STOCHASTIC),
             expected=True,
             **numbers,
-            loss_range=reach,
         )
         yield Guarantee.none(
             "violation", source, "slack in one round can pay for violations in another"

@@ -192,7 +192,8 @@ class ClippedOGD(StepsFromDecision, Learner):
                 if law.beta == 0
                 else _decaying_step(law, sigma, setting, horizon)
             )
-            found += _error_bound({"eta": law.scale, "beta": law.beta}, sigma, setting, horizon)
+            step = {"eta": law.scale, "beta": law.beta, "strong_convexity": None}
+            found += _error_bound(step, sigma, setting, horizon)
         start = setting.initial_violation
         if (
             law.beta == 0
@@ -200,14 +201,11 @@ class ClippedOGD(StepsFromDecision, Learner):
             and setting.constants.constraint_count == 1
             and start is not None
         ):
-            needs = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_smoothness")
             found.append(
                 setting.evaluate(
                     "peak violation",
                     bounds.smooth_peak_violation,
                     "Lemma 1",
-                    needs,
-                    BASE,
                     eta=law.scale,
                     sigma=sigma,
                     initial_violation=start,
@@ -241,28 +239,11 @@ CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_cou
 def _fixed_step(eta: float, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
     """Theorem 1 and Propositions 2 and 3."""
     step: dict[str, Any] = {"horizon": horizon, "eta": eta, "sigma": sigma, "form": "sharp"}
-    losses, rests = _loss_range(setting)
-    yield setting.along_path(
-        setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", CONSTANTS, **step), eta
-    )
-    yield setting.evaluate(
-        "squared violation",
-        bounds.clipped_squared_violation,
-        "Theorem 1",
-        CONSTANTS,
-        rests,
-        **step,
-        **losses,
-    )
-    yield setting.evaluate(
-        "violation",
-        bounds.clipped_violation,
-        "Propositions 2 and 3",
-        CONSTANTS,
-        rests,
-        **step,
-        **losses,
-    )
+    fixed = setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", **step)
+    yield setting.along_path(fixed, eta)
+    squared = bounds.clipped_squared_violation
+    yield setting.evaluate("squared violation", squared, "Theorem 1", **step)
+    yield setting.evaluate("violation", bounds.clipped_violation, "Propositions 2 and 3", **step)
 
 
 def _decaying_step(
@@ -277,21 +258,13 @@ def _decaying_step(
         "sigma": sigma,
         "form": "sharp",
     }
-    losses, rests = _loss_range(setting)
-    fixed = setting.evaluate(
-        "regret",
-        bounds.clipped_anytime_regret,
-        source,
-        CONSTANTS,
-        **step,
-        diameter=setting.diameter,
-    )
+    fixed = setting.evaluate("regret", bounds.clipped_anytime_regret, source, **step)
     yield setting.along_path(fixed, law.scale / horizon**law.beta)
     for quantity, formula in (
         ("squared violation", bounds.clipped_anytime_squared_violation),
         ("violation", bounds.clipped_anytime_violation),
     ):
-        yield setting.evaluate(quantity, formula, source, CONSTANTS, rests, **step, **losses)
+        yield setting.evaluate(quantity, formula, source, **step)
 
 
 def _strongly_convex(
@@ -312,19 +285,15 @@ def _strongly_convex(
         "sigma": sigma,
         "form": "sharp",
     }
-    losses, rests = _loss_range(setting)
     strong = (*BASE, "strong_convexity")
-    fixed = setting.evaluate(
-        "regret", bounds.strong_clipped_regret, "Theorem 2", CONSTANTS, strong, **step
-    )
+    regret = bounds.strong_clipped_regret
+    fixed = setting.evaluate("regret", regret, "Theorem 2", (), strong, **step)
     yield setting.along_path(fixed, 1 / (modulus * horizon))
     for quantity, formula, source in (
         ("squared violation", bounds.strong_clipped_squared_violation, "Theorem 2, squared"),
         ("violation", bounds.strong_clipped_violation, "Theorem 2"),
     ):
-        yield setting.evaluate(
-            quantity, formula, source, CONSTANTS, (*rests, "strong_convexity"), **step, **losses
-        )
+        yield setting.evaluate(quantity, formula, source, (), strong, **step)
 
 
 def _error_bound(
@@ -348,7 +317,7 @@ def _error_bound(
             quantity,
             formula,
             source,
-            CONSTANTS[1:],
+            (),
             (*BASE, rests),
             horizon=horizon,
             sigma=sigma,
@@ -356,13 +325,6 @@ def _error_bound(
             initial_distance=setting.initial_violation / kappa,
             **step,
         )
-
-
-def _loss_range(setting: Setting) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The loss range as an argument, and the assumptions with it; an unknown one is replaced by 2 R
-    G_f."""
-    known = setting.constants.loss_range
-    return {"loss_range": known}, BASE if known is None else (*BASE, "loss_range")
 
 
 def _doubled(

@@ -18,7 +18,7 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import bounds
-from .base import BASE, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
+from .base import Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
 from .card import Card, Growth
 from .protocols import StepsFromDecision
 from .schedules import check_positive
@@ -79,35 +79,16 @@ class DriftPlusPenalty(StepsFromDecision, Learner):
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds of Yu, Neely & Wei, with and without a Slater point."""
         source = "Yu, Neely & Wei"
-        needs = (
-            "radius",
-            "loss_lipschitz",
-            "constraint_lipschitz",
-            "constraint_count",
-            "constraint_range",
-        )
         numbers: dict[str, Any] = {
             "horizon": horizon,
             "penalty": float(self.penalty),
             "proximity": float(self.proximity),
-            "diameter": setting.diameter,
         }
-        yield setting.evaluate("regret", bounds.drift_plus_penalty_regret, source, needs, **numbers)
-        reach = setting.constants.loss_range
-        rests = BASE if reach is None else (*BASE, "loss_range")
+        yield setting.evaluate("regret", bounds.drift_plus_penalty_regret, source, **numbers)
         excess = bounds.drift_plus_penalty_excess
-        yield setting.evaluate(
-            "excess",
-            excess,
-            f"{source}, no Slater point",
-            needs,
-            rests,
-            **numbers,
-            loss_range=reach,
-        )
-        yield setting.evaluate(
-            "excess", excess, source, (*needs, "slater"), rests, **numbers, loss_range=reach
-        )
+        without = f"{source}, no Slater point"
+        yield setting.evaluate("excess", excess, without, slater=None, **numbers)
+        yield setting.evaluate("excess", excess, source, ("slater",), **numbers)
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """Return Q_t / V, the multiplier in units of the loss."""

@@ -149,7 +149,7 @@ class DualMirror(Learner):
             "regret",
             bounds.dual_mirror_expected_regret,
             "Balseiro, Lu & Mirrokni",
-            NEEDS,
+            (),
             (*RESTS, Assumes.STOCHASTIC),
             expected=True,
             horizon=horizon,

@@ -12,7 +12,7 @@ and 5).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import partial
 from typing import Any
@@ -190,15 +190,11 @@ class SaddlePoint(StepsFromDecision, Learner):
             )
             return
         numbers: dict[str, Any] = {"horizon": horizon, "eta": eta, "delta": theta / eta}
-        yield setting.evaluate("regret", bounds.mahdavi_regret, source, _RANGED, **numbers)
+        yield setting.evaluate("regret", bounds.mahdavi_regret, source, **numbers)
         quantity, formula = "excess", bounds.mahdavi_excess
         if self.clipped:
             quantity, formula, source = "violation", bounds.mahdavi_total_violation, "Proposition 4"
-        reach = setting.constants.loss_range
-        rests = BASE if reach is None else (*BASE, "loss_range")
-        yield setting.evaluate(
-            quantity, formula, source, _RANGED, rests, **numbers, loss_range=reach
-        )
+        yield setting.evaluate(quantity, formula, source, **numbers)
 
     def _jenatton(
         self, eta: PowerLaw | None, theta: PowerLaw, setting: Setting, horizon: int
@@ -211,51 +207,25 @@ class SaddlePoint(StepsFromDecision, Learner):
             )
             return
         numbers: dict[str, Any] = {"horizon": horizon, "theta": theta.scale, "beta": theta.beta}
-        reach: dict[str, Any] = {"loss_range": known.loss_range}
-        rests = (
-            (*BASE, "constraint_count")
-            if known.loss_range is None
-            else (*BASE, "constraint_count", "loss_range")
-        )
+        rests: tuple[str, ...] = (*BASE, "constraint_count")
+        regret: Callable[..., float]
+        excess: Callable[..., float]
         if eta.beta == 1 and 1 / eta.scale <= known.strong_convexity * (1 + 1e-12):
             numbers |= {"strong_convexity": 1 / eta.scale}
             rests = (*rests, "strong_convexity")
-            yield setting.evaluate(
-                "regret",
-                bounds.jenatton_strong_regret,
-                source,
-                _RANGED[1:4],
-                (*BASE, "constraint_count", "strong_convexity"),
-                **numbers,
-            )
-            yield setting.evaluate(
-                quantity,
-                bounds.jenatton_strong_excess,
-                source,
-                _RANGED[:4],
-                rests,
-                **numbers,
-                **reach,
-            )
+            regret, excess = bounds.jenatton_strong_regret, bounds.jenatton_strong_excess
         elif eta.beta == theta.beta:
-            numbers |= {"eta": eta.scale, "diameter": setting.diameter}
-            yield setting.evaluate(
-                "regret",
-                bounds.jenatton_regret,
-                source,
-                _RANGED[:4],
-                (*BASE, "constraint_count"),
-                **numbers,
-            )
-            yield setting.evaluate(
-                quantity, bounds.jenatton_excess, source, _RANGED[:4], rests, **numbers, **reach
-            )
+            numbers |= {"eta": eta.scale}
+            regret, excess = bounds.jenatton_regret, bounds.jenatton_excess
         else:
             why = (
                 "eta and theta must fall with the same power of t, or eta as 1 / (H t) for "
                 "H-strongly convex losses"
             )
             yield Guarantee.none("regret", source, why)
+            return
+        yield setting.evaluate("regret", regret, source, (), rests, **numbers)
+        yield setting.evaluate(quantity, excess, source, (), rests, **numbers)
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """Return lambda_t."""

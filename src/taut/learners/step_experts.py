@@ -188,13 +188,11 @@ class StepExperts(Learner):
             "regret",
             formula,
             source,
-            NEEDS,
             horizon=horizon,
             eta=float(self.eta),
             count=self.count,
             rate=float(self.rate),
             penalty=float(self.penalty),
-            diameter=setting.diameter,
             path_length=length,
         )
         yield replace(found, moving=setting.path_length is not None)

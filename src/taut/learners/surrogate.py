@@ -232,7 +232,6 @@ class Surrogate(_AdaGrad):
             "loss_scale": float(self.loss_scale),
             "constraint_scale": float(self.constraint_scale),
             "reach": float(self.diameter),
-            "diameter": setting.diameter,
         }
         regret: Callable[..., float]
         violation: Callable[..., float]
@@ -249,7 +248,7 @@ class Surrogate(_AdaGrad):
         else:
             yield Guarantee.none("regret", "surrogate", f"no bound is known for {self.potential!r}")
             return
-        yield setting.evaluate("regret", regret, source, SLOPES, **numbers)
+        yield setting.evaluate("regret", regret, source, **numbers)
         yield from _violation(setting, violation, source, BASE, **numbers)
 
 
@@ -329,10 +328,8 @@ class StrongSurrogate(Learner):
             "strong_convexity": modulus,
         }
         rests = (*BASE, "strong_convexity")
-        yield setting.evaluate(
-            "regret", bounds.strong_surrogate_regret, source, SLOPES, rests, **numbers
-        )
-        numbers["diameter"] = setting.diameter
+        regret = bounds.strong_surrogate_regret
+        yield setting.evaluate("regret", regret, source, (), rests, **numbers)
         yield from _violation(setting, bounds.strong_surrogate_violation, source, rests, **numbers)
 
     def multiplier(self, state: QueueState, round: Round) -> jax.Array:
@@ -420,13 +417,9 @@ def _violation(
     **numbers: Any,
 ) -> Iterator[Guarantee]:
     """The clipped violation, and the excess, which is never above it."""
-    known = setting.constants.loss_range
-    rests = rests if known is None else (*rests, "loss_range")
-    found = setting.evaluate(
-        "violation", formula, source, SLOPES, rests, loss_range=known, **numbers
-    )
-    yield found
-    yield found.become("excess")
+    violation = setting.evaluate("violation", formula, source, (), rests, **numbers)
+    yield violation
+    yield violation.become("excess")
 
 
 _PAPER = "Sinha & Vaze, NeurIPS 2024"

@@ -134,17 +134,11 @@ class YuNeely(Learner):
             "proximity": float(self.proximity),
             "norm": float(self.norm),
         }
-        yield setting.evaluate(
-            "regret", bounds.yu_neely_regret, source, ("radius", "loss_lipschitz"), rests, **numbers
-        )
-        needs = ("radius", "loss_lipschitz", "constraint_range", "constraint_count")
-        numbers |= {"diameter": setting.diameter, "loss_range": known.loss_range}
-        rests = rests if known.loss_range is None else (*rests, "loss_range")
+        yield setting.evaluate("regret", bounds.yu_neely_regret, source, (), rests, **numbers)
         excess = bounds.yu_neely_excess
-        yield setting.evaluate(
-            "excess", excess, f"{source}, no Slater point", needs, rests, **numbers
-        )
-        yield setting.evaluate("excess", excess, source, (*needs, "slater"), rests, **numbers)
+        without = f"{source}, no Slater point"
+        yield setting.evaluate("excess", excess, without, (), rests, slater=None, **numbers)
+        yield setting.evaluate("excess", excess, source, ("slater",), rests, **numbers)
         yield Guarantee.none(
             "violation", source, "slack in one round can pay for violations in another"
         )

@@ -35,6 +35,7 @@ __all__ = [
     "new_figure",
     "shade",
     "styled",
+    "text_colour",
 ]
 
 P = ParamSpec("P")
@@ -243,6 +244,11 @@ def shade(colour: str, share: float) -> str:
     end = 1.0 if share > 0 else 0.0
     red, green, blue = (part + (end - part) * abs(share) for part in to_rgb(colour))
     return str(to_hex((red, green, blue)))
+
+
+def text_colour(colour: str) -> str:
+    """Return a colour in which text is easy to read: lighter in figures for dark pages."""
+    return shade(colour, 0.35) if _dark.get() else colour
 
 
 def empty(axes: Axes, reason: str) -> None:

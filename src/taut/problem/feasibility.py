@@ -39,9 +39,10 @@ class NoFeasibleDecision(ValueError):
         decision: the decision whose largest constraint value is smallest, as far as it was found.
         violation: that value, the largest one of all constraints (and rounds) at `decision`.
         bound: every decision of the domain has a constraint value of at least this, which is
-        positive. rounds: the number of rounds whose constraints were considered; None if
-        constraints do not change. seed: the seed whose rounds these are; None if constraints do not
-        change.
+            positive.
+        rounds: the number of rounds whose constraints were considered; None if constraints do not
+            change.
+        seed: the seed whose rounds these are; None if constraints do not change.
     """
 
     def __init__(

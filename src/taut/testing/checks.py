@@ -505,7 +505,8 @@ def check_constraint_matters(card: Card, problems: Sequence[KnownProblem]) -> No
         tight, data = shared_run(card, known), shared_stream(known)
         if card.needs_feasible:
             wider: Any = jax.tree.map(lambda leaf: 10 * leaf, known.feasible)
-            learner: Any = dataclasses.replace(tuned(card, known), feasible=wider)  # type: ignore[type-var]
+            learner: Any = tuned(card, known)
+            learner = dataclasses.replace(learner, feasible=wider)
             loose = play(card, known, learner)
         else:
             loose = play(card, known, by=100.0)

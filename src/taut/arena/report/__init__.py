@@ -4,15 +4,17 @@ for a paper.
 Read `page` (what the interactive page contains), then `tables` (Markdown, LaTeX and the figure).
 """
 
-from .page import payload, table_of, write_page, write_tables
+from .page import page_of, payload, table_of, write_data, write_page, write_tables
 from .tables import figure, latex, markdown
 
 __all__ = [
     "figure",
     "latex",
     "markdown",
+    "page_of",
     "payload",
     "table_of",
+    "write_data",
     "write_page",
     "write_tables",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 import math
@@ -41,7 +42,7 @@ from ..stream import Stream
 from .costs import Costs, short
 from .tables import groups
 
-__all__ = ["payload", "table_of", "write_page", "write_tables"]
+__all__ = ["page_of", "payload", "table_of", "write_data", "write_page", "write_tables"]
 
 TAUS = 10.0 ** np.linspace(0, 4, 41)
 """The factors of performance profiles."""
@@ -108,21 +109,42 @@ def _paper(site: str, reference: str) -> str:
 def write_page(folder: Path, path: Path | None = None, site: str = "") -> Path:
     """Write the page to `path`, by default report.html in the folder, with links to the
     documentation at `site`."""
+    path = folder / "report.html" if path is None else path
+    storage.write_atomically(path, _html(_json(payload(folder, site))).encode())
+    return path
+
+
+def write_data(folder: Path, path: Path) -> Path:
+    """Write what the page shows to a compressed file, from which the documentation builds it.
+
+    The same results give the same bytes. Methods are linked to the folder in which the page is.
+    """
+    text = _json(payload(folder, site="./"))
+    storage.write_atomically(path, gzip.compress(text.encode(), mtime=0))
+    return path
+
+
+def page_of(data: Path) -> str:
+    """Return the page from a file that `write_data` has written."""
+    return _html(gzip.decompress(data.read_bytes()).decode())
+
+
+def _json(values: dict[str, Any]) -> str:
+    """Values as JSON that can stand in a script of a page."""
+    text = json.dumps(values, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _html(data: str) -> str:
     from jinja2 import Environment, FileSystemLoader
 
-    path = folder / "report.html" if path is None else path
-    environment = Environment(loader=FileSystemLoader(Path(__file__).parent), autoescape=True)
-    data = json.dumps(payload(folder, site), separators=(",", ":"), allow_nan=False).replace(
-        "<", "\\u003c"
-    )
     here = Path(__file__).parent
-    parts = {
-        "style": (here / "page.css").read_text("utf-8"),
-        "program": (here / "page.js").read_text("utf-8"),
-    }
-    text = environment.get_template("page.html.jinja").render(data=data, **parts)
-    storage.write_atomically(path, text.encode())
-    return path
+    environment = Environment(loader=FileSystemLoader(here), autoescape=True)
+    return environment.get_template("page.html.jinja").render(
+        data=data,
+        style=(here / "page.css").read_text("utf-8"),
+        program=(here / "page.js").read_text("utf-8"),
+    )
 
 
 def table_of(folder: Path) -> list[dict[str, Any]]:

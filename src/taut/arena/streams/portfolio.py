@@ -232,4 +232,5 @@ STREAMS = (
     _of_the_field("nyse_n", 23, 6431, "1985 to 2010"),
     _of_the_field("djia", 30, 507, "2001 to 2003"),
     _of_the_field("msci", 24, 1043, "2006 to 2010"),
+    _of_the_field("tse", 88, 1259, "1994 to 1998"),
 )

@@ -17,6 +17,8 @@ from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
 from ..views import without_memory
 from .comparators import GRID, Moving, best_of_each_round, best_with_breakpoints, best_with_switches
+from .exact import solve as exactly
+from .first_order import by_first_order_first, solve_by_first_order
 from .result import Found, Hindsight
 
 __all__ = ["hindsight"]
@@ -125,14 +127,10 @@ def hindsight(
     with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "first-order":
-            from .first_order import solve_by_first_order
-
             found = solve_by_first_order(
                 problem, source, ends, tolerance, rng, time_limit, progress
             )
         else:
-            from .exact import solve as exactly
-            from .first_order import by_first_order_first
 
             def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
                 # A problem may know a route of its own, as models written in CVXPY do.

@@ -15,129 +15,29 @@ from __future__ import annotations
 
 from inspect import isfunction
 
-from .advice import advice_regret
-from .averaged import (
-    averaged_block_regret,
-    averaged_block_violation,
-    averaged_margin,
-    averaged_smooth_violation,
-    averaged_violation,
-)
-from .bandit import bandit_expected_regret, bandit_expected_violation, two_point_moment
-from .block_frank_wolfe import (
-    block_frank_wolfe_regret,
-    block_frank_wolfe_squared_violation,
-    frank_wolfe_gap,
-)
-from .bounded_game import bounded_game_expected_excess, bounded_game_regret
-from .clipped_ogd import (
-    clipped_anytime_regret,
-    clipped_anytime_squared_violation,
-    clipped_anytime_violation,
-    clipped_master_inequality,
-    clipped_regret,
-    clipped_squared_violation,
-    clipped_step_inequality,
-    clipped_violation,
-)
-from .clipped_ogd_strong import (
-    strong_clipped_regret,
-    strong_clipped_squared_violation,
-    strong_clipped_violation,
-)
-from .conversions import (
-    doubling_bound,
-    doubling_epochs,
-    doubling_factor,
-    peak_from_squared,
-    squared_from_violation,
-    tightening_cost,
-    violation_from_squared,
-)
-from .drift_plus_penalty import (
-    drift_plus_penalty_excess,
-    drift_plus_penalty_expected_excess,
-    drift_plus_penalty_key_inequality,
-    drift_plus_penalty_queue,
-    drift_plus_penalty_regret,
-)
-from .dual_mirror import dual_mirror_expected_regret
-from .error_bound import (
-    error_bound_contraction,
-    error_bound_distance,
-    error_bound_from_slater,
-    error_bound_peak_violation,
-    error_bound_squared_violation,
-    error_bound_violation,
-)
-from .half_space import (
-    StepLengths,
-    adaptive_half_space_regret,
-    adaptive_step_lengths,
-    clipped_slopes_limit,
-    half_space_contraction,
-    half_space_distance,
-    half_space_distance_squared,
-    half_space_distance_violation,
-    half_space_regret,
-    half_space_squared_violation,
-    half_space_violation,
-    power_step_lengths,
-    strong_half_space_regret,
-)
-from .kept_cuts import (
-    all_cuts_violation,
-    kept_cuts_exact_violation,
-    kept_cuts_sweeps_violation,
-    kept_cuts_violation,
-    kept_rows_violation,
-    lifetime_limit,
-    lifetimes_violation,
-    path_violation,
-    recovery_regret,
-)
-from .moving import path_cost
-from .optimal_parameters import ClippedParameters, clipped_objective, optimal_parameters
-from .peak import (
-    log_sum_exp_gap,
-    log_sum_exp_lipschitz,
-    log_sum_exp_peak_violation,
-    log_sum_exp_smoothness,
-    smooth_peak_violation,
-)
-from .projected_ogd import hazan_regret, projected_regret, zinkevich_regret
-from .saddle_point import (
-    jenatton_excess,
-    jenatton_key_inequality,
-    jenatton_regret,
-    jenatton_strong_excess,
-    jenatton_strong_regret,
-    mahdavi_excess,
-    mahdavi_key_inequality,
-    mahdavi_least_delta,
-    mahdavi_regret,
-    mahdavi_total_violation,
-)
-from .smooth_half_space import (
-    Margin,
-    half_space_margin,
-    margin_cost,
-    margin_holds,
-    smooth_half_space_margin,
-    smooth_half_space_peak,
-    smooth_half_space_violation,
-)
-from .step_experts import step_experts_penalty_regret, step_experts_regret
-from .surrogate import (
-    anytime_surrogate_regret,
-    anytime_surrogate_violation,
-    strong_surrogate_regret,
-    strong_surrogate_violation,
-    surrogate_regret,
-    surrogate_violation,
-)
+from .advice import *
+from .averaged import *
+from .bandit import *
+from .block_frank_wolfe import *
+from .bounded_game import *
+from .clipped_ogd import *
+from .clipped_ogd_strong import *
+from .conversions import *
+from .drift_plus_penalty import *
+from .dual_mirror import *
+from .error_bound import *
+from .half_space import *
+from .kept_cuts import *
+from .moving import *
+from .optimal_parameters import *
+from .peak import *
+from .projected_ogd import *
+from .saddle_point import *
+from .smooth_half_space import *
+from .step_experts import *
+from .surrogate import *
 from .theorem import OutsideTheorem, with_numbers
-from .yu_neely import yu_neely_excess, yu_neely_regret
+from .yu_neely import *
 
 __all__ = [
     "ClippedParameters",

@@ -97,12 +97,13 @@ def smooth_half_space_violation(
     whatever T is; with adaptive steps it grows like log T.
     """
     longest, (_, squares) = lengths.longest, lengths.sums()
-    known = {
-        "constraint_smoothness": constraint_smoothness,
-        "error_bound": error_bound,
-        "memory": memory,
-    }
-    peak = smooth_half_space_peak(longest=longest, initial_violation=initial_violation, **known)  # type: ignore[arg-type]
+    peak = smooth_half_space_peak(
+        longest=longest,
+        initial_violation=initial_violation,
+        constraint_smoothness=constraint_smoothness,
+        error_bound=error_bound,
+        memory=memory,
+    )
     bend = constraint_smoothness
     if bend == 0 or peak == 0 or error_bound is None:
         return peak

@@ -5,15 +5,15 @@ r"""Half-space learners: a gradient step, then projections onto linear models of
         v_t = max_i g_{t,i}(x_t), s_t its gradient, rho the margin
     x_{t+1} = Pi_B( projections on kept cuts ( Pi_{H_t}(y) ) )
 
-By convexity H_t contains every decision that is feasible in round t (with margin rho), so each
-projection brings the decision closer to all comparators at once: regret is that of gradient
-descent, for constraints that change as an adversary likes, from one value and one gradient of the
-constraints. Gradients are divided by their norm, so multiplying constraints by a constant changes
-nothing. A cut stays valid after its round, so cuts are kept (`cuts.py`) and projected on again: a
-constraint that comes back is not violated twice. For constraints that change, cuts have lifetimes
-(`lifetimes.py`). Two sweeps over the kept cuts are enough in most
-rounds; where they are not, the exact projection ends the round (`projection.py`). Guarantees are in
-`guarantees.py`, formulas in `bounds`.
+Every decision that is feasible in round t (with margin rho) lies in H_t, because constraints are
+convex. So projecting on H_t never moves away from any of them. That is why regret is no larger than
+for plain gradient descent, even if an adversary chooses the constraints, from one value and one
+gradient per round. Gradients are divided by their norm, so multiplying constraints by a constant
+changes nothing. A cut stays valid after its round, so cuts are kept (`cuts.py`) and projected on
+again: a constraint that comes back is not violated twice. For constraints that change, cuts have
+lifetimes (`lifetimes.py`). Two sweeps over the kept cuts are enough in most rounds; where they are
+not, the exact projection ends the round (`projection.py`). Guarantees are in `guarantees.py`,
+formulas in `bounds`.
 
 The members of the family differ in their steps. `half-space` adapts eta_t to the gradients that it
 has seen: it needs no constant, multiplying the losses changes nothing, and its bound on regret is
@@ -23,6 +23,13 @@ violation is O(sqrt T) instead of O(sqrt(T log T)). Measured results of the two 
 `half-space` unless G_f is known and the bound is needed in advance. `half-space-horizon` is for a
 known number of rounds, `half-space-strong` for strongly convex losses, `half-space-margin` for
 constraints that must never be violated.
+
+The step onto the half-space of one round is that of Hutchinson & Alizadeh (ICML 2025) and of
+Ferreira, Xavier & Soares (arXiv 2601.16072). Zhang (arXiv 2607.25480) takes adaptive steps for one
+fixed constraint. Sarkar & Sinha (arXiv 2605.21107) project onto the feasible sets of all rounds,
+for which they need whole functions, and proved the rates that `memory=None` has here. The memory of
+cuts from one value and one gradient per round, lifetimes, and adaptive steps for constraints that
+change are of this library; docs/theory.md says it theorem by theorem.
 """
 
 from __future__ import annotations

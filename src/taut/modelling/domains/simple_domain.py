@@ -253,7 +253,8 @@ def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> 
     key, rows = block.matrix
     variable = next(candidate for candidate in statement.variables if candidate.id == key)
     n = variable.shape[-1]
-    if variable.ndim != 2 or not np.all(np.ravel(sets.forms.of(variable).matrix.sum(axis=1))):  # type: ignore[union-attr]
+    form = sets.forms.of(variable)
+    if variable.ndim != 2 or form is None or not np.all(np.ravel(form.matrix.sum(axis=1))):
         return None
     diagonal = np.arange(0, n * n, n + 1)
     trace = None

@@ -189,8 +189,8 @@ def _solved(
         if _monotone(variable, best, sign, [loss, *(one for one in rest if has(one, [variable]))]):
             return best, rest
     raise NoClosedForm(
-        f"{variable.name()} is not bounded from the side from which the loss pushes it, by "
-        "constraints such as t >= g(x), or loss and other constraints are not monotone in it"
+        f"{variable.name()} has no bound such as t >= g(x) that keeps the loss from decreasing "
+        "without end, or loss and other constraints are not monotone in it"
     )
 
 
