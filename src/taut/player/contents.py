@@ -95,8 +95,8 @@ def loaded(
         if renamed is None:
             raise ValueError(
                 f"{came}, saved by taut {saved['version']}: {error} than those of "
-                f"{files.unpack(saved['learner'])!r} in taut {VERSION}. Load it with that "
-                "version, or pass migrate=True to go on from its decision"
+                f"{files.unpack(saved['learner'])!r} here, in taut {VERSION}. Load it with the "
+                "code that saved it, or pass migrate=True to go on from its decision"
             ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
