@@ -56,6 +56,7 @@ drill: .venv/ready
 	$(BIN)/python -m drills.dask_fleet
 	$(BIN)/python -m drills.memory
 	$(BIN)/python -m drills.long_life
+	$(BIN)/python -m drills.sequences
 	$(BIN)/python -m drills.service
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.

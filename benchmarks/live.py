@@ -96,31 +96,36 @@ def series(rounds: int) -> dict[str, Any]:
 
 
 def forecasts(demand: Any) -> dict[str, Any]:
-    """Return predictions of every round, from the rounds before it unless they are perfect."""
-    last = np.concatenate([[np.nan], demand[:-1]])
-    day_before = np.where(np.arange(len(demand)) < DAY, last, np.roll(demand, DAY))
+    """Return predictions of every round, from the rounds before it unless they are perfect. Rounds
+    without one are masked."""
+    rounds = np.arange(len(demand))
+    last = np.ma.array(np.roll(demand, 1), mask=rounds < 1)
+    day_before = np.ma.array(
+        np.where(rounds < DAY, last.data, np.roll(demand, DAY)), mask=last.mask
+    )
     lost = np.random.default_rng(0).random(len(demand)) < MISSING
     return {
         "persistence": last,
         "seasonal": day_before,
-        "perfect": demand,
-        "persistence, 30 % missing": np.where(lost, np.nan, last),
+        "perfect": np.ma.array(demand),
+        "persistence, 30 % missing": np.ma.array(last.data, mask=last.mask | lost),
     }
 
 
 def advisers(demand: Any) -> dict[str, Any]:
-    """Return advice that is no forecast, as functions of the round and the previous decision."""
+    """Return advice that is no forecast, as functions of the round and the previous decision. They
+    return whether there is any, too."""
     known = jnp.asarray(demand)
 
-    def adversarial(t: jax.Array, previous: jax.Array) -> jax.Array:
+    def adversarial(t: jax.Array, previous: jax.Array) -> tuple[jax.Array, jax.Array]:
         slope = jax.grad(cost)(previous, known[t - 1], previous)
-        return previous + jnp.where(slope > 0, 1.0, -1.0) * RAMP
+        return previous + jnp.where(slope > 0, 1.0, -1.0) * RAMP, t > 0
 
-    def infeasible(t: jax.Array, previous: jax.Array) -> jax.Array:
+    def infeasible(t: jax.Array, previous: jax.Array) -> tuple[jax.Array, jax.Array]:
         room, shift = np.sum(1 / COST), np.sum(SLOPE / COST)
         price = IMBALANCE * (known[t - 2] + shift) / (1 + IMBALANCE * room)
         best = jnp.concatenate([(price - SLOPE) / COST, jnp.array([LEVEL])])
-        return jnp.where(t > 1, 1.5 * best + 0.5, jnp.nan)
+        return 1.5 * best + 0.5, t > 1
 
     return {"adversarial": adversarial, "infeasible": infeasible}
 
@@ -157,9 +162,10 @@ def with_cvxpy(demand: Any, forecast: Any) -> Alone:
     model = cp.Problem(cp.Minimize(goal), [*limits, cap])
     uncapped = cp.Problem(cp.Minimize(goal), limits)
     alone = Alone()
-    for z, predicted in zip(demand, forecast, strict=True):
+    known = ~np.ma.getmaskarray(forecast)
+    for z, predicted, said in zip(demand, forecast.data, known, strict=True):
         decision = alone.decision
-        if np.isfinite(predicted):
+        if said:
             before.value, expected.value = decision, predicted
             for chosen in (model, uncapped):
                 chosen.solve(solver=cp.CLARABEL)
@@ -174,12 +180,9 @@ def moved_inside(demand: Any, advice: Any) -> Alone:
     """Play advice that is moved into domain and ramps."""
     compiled, alone = jax.jit(advice), Alone()
     for t, z in enumerate(demand, start=1):
-        told = np.asarray(compiled(t, alone.decision))
-        if np.isfinite(told).all():
-            told = alone.decision + np.clip(told - alone.decision, -RAMP, RAMP)
-        else:
-            told = alone.decision
-        alone.play(told, z)
+        told, said = (np.asarray(part) for part in compiled(t, alone.decision))
+        move = np.clip(told - alone.decision, -RAMP, RAMP)
+        alone.play(alone.decision + (move if said else 0), z)
     return alone
 
 

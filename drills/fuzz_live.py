@@ -103,7 +103,11 @@ def _advice(learner: taut.Learner, problem: taut.Problem) -> Targets:
         "Advised": (taut.Advised, {"learner": learner, "advisers": 1, "hold": True}),
         "player.decide": (
             Live(player, "decide"),
-            {"z": None, "advice": NOTHING, "forecast": NOTHING},
+            {"z": None, "advice": NOTHING, "forecast": None},
+        ),
+        "player.decide for a forecast": (
+            Live(player, "decide"),
+            {"z": None, "advice": None, "forecast": NOTHING},
         ),
         "simulate with advice": (
             taut.simulate,

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from drills import fuzz, mutant_runs, mutant_tests, versions
+from drills import fuzz, mutant_runs, mutant_tests, sequences, versions
 from drills.children import Tries
 
 
@@ -32,6 +32,11 @@ def test_wrong_arguments_get_clear_errors():
     clear, unclear = fuzz.fuzz(400, seed=1)
     assert clear > 200
     assert unclear.total() <= 400 * fuzz.ALLOWED, unclear
+
+
+def test_sequences_of_calls_are_what_their_replay_is():
+    late_and_plain = sequences.cases()[1:]
+    assert [sequences.sequence(case, 14, seed=2) for case in late_and_plain] == [[], []]
 
 
 def test_the_fuzzer_notices_an_unclear_error(monkeypatch):

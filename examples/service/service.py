@@ -65,6 +65,7 @@ class Service:
 
     def __init__(self, path: str) -> None:
         self._lock, self._refused = threading.Lock(), 0
+        self._events: list[tuple[Any, ...]] = []  # alarms that are not in the database yet
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = FULL")  # a commit waits for the disk
@@ -105,6 +106,7 @@ class Service:
                     self.player.observe(request.get("z"), round=request["round"])
             except (TypeError, ValueError) as error:
                 self._refused += 1
+                self._write_alarms()
                 return 422, json.dumps({"error": str(error)})
             answer = json.dumps({"round": request["round"], "next": self.player.round})
             self._store(key, request["round"], answer)
@@ -117,6 +119,7 @@ class Service:
             execute("BEGIN IMMEDIATE")
             execute("INSERT INTO answers VALUES (?, ?, ?)", (key, round, answer))
             execute("INSERT OR REPLACE INTO player VALUES (1, ?)", (content,))
+            self._write_alarms()
             execute("COMMIT")
         except BaseException:
             if self._database.in_transaction:
@@ -125,9 +128,14 @@ class Service:
             raise
 
     def _alarm(self, event: taut.Event) -> None:
-        row = (time.time(), event.name, event.round, event.message)
-        self._database.execute(
-            "INSERT INTO alarms (time, event, round, message) VALUES (?, ?, ?, ?)", row
+        """Note an event. It is written later: what a hook raises would reach `observe`, after the
+        round was taken over."""
+        self._events.append((time.time(), event.name, event.round, event.message))
+
+    def _write_alarms(self) -> None:
+        events, self._events = self._events, []
+        self._database.executemany(
+            "INSERT INTO alarms (time, event, round, message) VALUES (?, ?, ?, ?)", events
         )
 
     def alarms(self) -> list[dict[str, Any]]:

@@ -191,6 +191,11 @@ def path(name: str, value: Any) -> Path:
     return Path(text)
 
 
+def entries(value: Any) -> str:
+    """Return the numbers of an array as a text, of a long one the first and the last."""
+    return np.array2string(np.asarray(value), threshold=8)
+
+
 def as_array(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return `value` as a NumPy array. Masked entries are refused, because NumPy would use the
     numbers behind the mask."""

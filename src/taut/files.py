@@ -215,13 +215,17 @@ def flat(tree: Any) -> dict[str, Array]:
     return {str(i): np.asarray(leaf) for i, leaf in enumerate(keys)}
 
 
+class OtherState(ValueError):
+    """A file whose state has other arrays than a learner has in this version."""
+
+
 def like(tree: Any, leaves: Mapping[str, Array]) -> Any:
-    """Return a state with the structure of `tree` and the leaves that `flat` returned; ValueError
+    """Return a state with the structure of `tree` and the leaves that `flat` returned; OtherState
     if they do not match."""
     models, structure = jax.tree.flatten(tree)
     kinds = {name: (leaf.shape, leaf.dtype) for name, leaf in flat(tree).items()}
     if {name: (leaf.shape, leaf.dtype) for name, leaf in leaves.items()} != kinds:
-        raise ValueError("the state's arrays have other shapes or types")
+        raise OtherState("the state's arrays have other shapes or types")
     restored = [_restored(leaves[str(i)], model) for i, model in enumerate(models)]
     return jax.tree.unflatten(structure, restored)
 

@@ -16,6 +16,7 @@ def test_columns_of_advice_are_taken_apart():
     assert data.tolist() == [1.0, 2.0]
     assert data.index.name == "time"
     np.testing.assert_array_equal(advice, [[0.5, 0.1], [np.nan, np.nan]])
+    assert advice.isna().all(axis=1).tolist() == [False, True]  # an empty row is missing advice
     assert advice_apart(table, None)[1] is None
 
 

@@ -25,12 +25,12 @@ RATE = {"rate": np.array([0.2, 0.4, 0.6, 0.8])}
 
 
 def advice_of(rng, count):
-    """Two advisers of each member, in the form of fleets and of players, often infeasible. The
-    forecast takes the place of the second."""
-    rows = rng.uniform(-2, 2, (count, 2, 2))
-    rows[rng.uniform(size=(count, 2)) < 0.3] = np.nan
-    lists = [[None if np.isnan(one).all() else one for one in row] for row in rows]
-    return rows, lists
+    """Advice of each member, in the form of fleets and of players, often infeasible. The second
+    adviser is the forecast."""
+    rows = rng.uniform(-2, 2, (count, 2))
+    gone = rng.uniform(size=count) < 0.3
+    lists = [None if without else one for one, without in zip(rows, gone, strict=True)]
+    return np.ma.array(rows, mask=np.repeat(gone[:, None], 2, axis=1)), lists
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_members_with_advice_equal_players(learner, tmp_path):
         rows, lists = advice_of(rng, len(ids))
         predicted = z["target"] + 0.1
         assert fleet.announce(ids, known) == {}
-        forecast = {"target": predicted, **known}
+        forecast = "last" if t == 6 else {"target": predicted, **known}
         decisions = fleet.decisions(ids, advice=lists if t == 3 else rows, forecast=forecast)
         np.testing.assert_array_equal(fleet.decisions(ids), decisions)
         weights = fleet.weights(ids)
@@ -63,7 +63,8 @@ def test_members_with_advice_equal_players(learner, tmp_path):
             row = {name: array[i] for name, array in z.items()} | own
             player = players[each]
             player.announce({"capacity": row["capacity"], **own})
-            x = player.decide(advice=lists[i], forecast=row | {"target": predicted[i]})
+            own = "last" if t == 6 else row | {"target": predicted[i]}
+            x = player.decide(advice=lists[i], forecast=own)
             np.testing.assert_allclose(decisions[i], x, rtol=0, atol=1e-12)
             now = player.weights[player.round]
             np.testing.assert_allclose(weights[i], now, rtol=0, atol=1e-12)
@@ -79,6 +80,8 @@ def test_members_with_advice_equal_players(learner, tmp_path):
         if t == 5:
             fleet.save(tmp_path)
             fleet = taut.Fleet.load(tmp_path, CAPPED, learner)
+            for each, player in players.items():
+                players[each] = taut.Player.from_bytes(player.to_bytes(), CAPPED)
     totals = fleet.totals()
     for i, player in enumerate(players.values()):
         np.testing.assert_allclose(totals.loss[i], player.totals.loss, rtol=1e-12)
@@ -86,6 +89,23 @@ def test_members_with_advice_equal_players(learner, tmp_path):
     assert totals.violation[:, 1:].max() <= 1e-12  # announced constraints hold
     rows = {row.quantity: row for row in fleet.certificate("b").rows}
     assert rows["regret to adviser 1"].holds
+
+
+def test_data_that_differ_from_the_announced_ones_are_refused_for_their_member(learner):
+    fleet = taut.Fleet(learner, CAPPED, IDS, RATE, announced_count=2)
+    z = {"target": np.zeros((4, 2)), "capacity": np.full(4, 0.3)}
+    fleet.announce(None, {"capacity": z["capacity"]})
+    before = fleet.decisions()
+    with pytest.warns(RuntimeWarning, match="refused the members 'a'"):
+        fleet.announce(["a"], {"capacity": [np.nan]})
+    np.testing.assert_array_equal(fleet.decisions(), before)
+    said = fleet.decisions(advice=[[[0.1, 0.1], None]] * 4)
+    assert np.isfinite(said).all()  # the bad announcement is not used later
+    other = {**z, "capacity": np.array([0.3, 0.9, 0.3, 0.3])}
+    with pytest.warns(RuntimeWarning, match="as was announced"):
+        refused = fleet.observe(None, other)
+    assert refused == {"b": "z['capacity']: got 0.9; expected 0.3, as was announced"}
+    assert fleet.rounds().tolist() == [2, 1, 2, 2]
 
 
 @pytest.fixture
@@ -112,6 +132,7 @@ def test_advice_that_is_not_finite_is_refused_for_its_member_alone(follower):
     with pytest.warns(RuntimeWarning, match=r"'d'.*forecast: got a value that is not finite"):
         decisions = follower.decisions(forecast=np.array([0.3, 0.3, 0.3, np.nan]))
     np.testing.assert_allclose(decisions[:3, 0], 0.15, atol=1e-3)
+    follower.decisions(["d"], advice=[[0.25, 0.25]])
     np.testing.assert_allclose(decisions[3], [0.125, 0.125])  # as it was
     assert follower.observe(None, np.full(4, 0.3)) == {}
     assert follower.weights()[0, 1] > 0.5
@@ -122,10 +143,14 @@ def test_advice_that_is_not_finite_is_refused_for_its_member_alone(follower):
     [
         ({"advice": np.ones((4, 3))}, r"advice: got shape \(4, 3\); expected \(4, 2\)"),
         ({"advice": [[1.0, 1.0]]}, "advice: got 1 entries; expected one for each of 4 members"),
-        ({"advice": [[1.0], None, None, None]}, r"advice: got shape \(1,\) for a member"),
+        ({"advice": [[1.0], None, None, None]}, r"advice\[0\]: got shape \(1,\); expected \(2,\)"),
         ({"advice": {"power": np.ones(3)}}, "advice: got arrays of shape"),
         ({"advice": np.full((4, 2), "x")}, "advice: got values of type"),
-        ({"forecast": "last"}, "forecast: got 'last'; expected predicted data"),
+        ({"forecast": "lasst"}, "forecast: got 'lasst'"),
+        (
+            {"forecast": np.ones(4), "advice": np.ones((4, 2))},
+            "advice: got advice beside a forecast, whose decision is that of the only adviser",
+        ),
         ({"forecast": np.ones(3)}, "forecast: z: got an array of shape"),
     ],
 )

@@ -47,7 +47,8 @@ def played():
 
     @jax.jit
     def play(state, z, advice):
-        state = taut.announce(learner, problem, state, advice=advice)
+        told = jnp.nan_to_num(advice), jnp.isfinite(advice)
+        state = taut.announce(learner, problem, state, advice=told)
         after, scored = taut.step(learner, problem, state, z, announced=True)
         return state, after, scored
 
@@ -150,7 +151,8 @@ def games():
     def play(data, advice):
         def step(state, row):
             z, said = row
-            state = taut.announce(learner, problem, state, advice=said)
+            told = jnp.nan_to_num(said), jnp.isfinite(said[:, 0])
+            state = taut.announce(learner, problem, state, advice=told)
             after, scored = taut.step(learner, problem, state, z, announced=True)
             own = state.learner
             return after, (scored.x, scored.loss, scored.excess, own.points, own.given)

@@ -153,7 +153,7 @@ def test_a_player_announces_the_parameters_that_announced_rows_use():
         [x >= 0, x <= 1, cp.sum(x) <= 1 + cap],
         announced=[cp.abs(x - taut.previous(x)) <= ramp],
     )
-    player = taut.Player(model, count=1, announced_count=2)
+    player = taut.Player(model)
     before = player.announce({"ramp": 0.1})
     z = {"price": np.array([-1.0, 0.5]), "ramp": 0.1, "cap": 0.5}
     player.observe(z)

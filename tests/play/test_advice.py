@@ -9,6 +9,7 @@ import pytest
 import taut
 from taut.learners.half_space.cuts import Rows
 from taut.play.forecast import minimised
+from taut.play.round import first_fault
 
 ROUNDS, SEEDS = 24, 2
 
@@ -30,12 +31,17 @@ def data() -> np.ndarray:
     return 1 + 0.6 * np.sin(phase)
 
 
-def advice() -> np.ndarray:
+def advice() -> np.ma.MaskedArray:
     """Two advisers, one of them adversarial and infeasible, with gaps."""
     made = np.random.default_rng(1).uniform(-0.5, 1.5, (ROUNDS, 2, 2))
     made[:, 1] = np.where(data()[0, :, None] > 1, -3.0, 5.0)
     made[5:9, 0] = made[2, 1] = np.nan
-    return made
+    return np.ma.masked_invalid(made)
+
+
+def said(t: int) -> list:
+    """The advice of a round, as players take it."""
+    return [None if one.mask.all() else one.data for one in advice()[t]]
 
 
 def simulated(learner, problem, **options):
@@ -56,28 +62,51 @@ def test_players_play_what_simulations_play_also_after_a_restart(played, tmp_pat
     problem, learner, run, _ = played
     player = taut.Player(learner, problem)
     for t in range(ROUNDS):
-        said = [None if np.isnan(one).any() else one for one in advice()[t]]
-        x = player.decide(advice=said)
+        x = player.decide(advice=said(t))
         np.testing.assert_allclose(x, run.decisions[0, t], rtol=0, atol=1e-13)
         np.testing.assert_allclose(player.weights[t + 1], run.weights[0, t], rtol=0, atol=1e-12)
         np.testing.assert_array_equal(player.decision, x)
         if t == 10:
             player.save(tmp_path / "player")
             player = taut.Player.load(tmp_path / "player", problem)
-            np.testing.assert_array_equal(player.decide(advice=said), x)
+            np.testing.assert_array_equal(player.decide(advice=said(t)), x)
         player.observe(data()[0, t])
     assert player.totals.loss == pytest.approx(run.totals.loss[0], rel=1e-13)
     assert player.state()["weights"] == player.weights[ROUNDS + 1].tolist()
     assert player.plot("weights").get_ylabel() == "weight in the mixture"
+    exact = player.certificate(stream=data()[0], advice=advice(), check=False)
+    rows = {row.quantity: row for row in exact.rows}
+    assert rows["regret to adviser 1"].holds
+    assert rows["regret to adviser 2"].holds
+    without = player.certificate(stream=data()[0], check=False)
+    assert any("pass advice= or forecast= of all rounds" in note for note in without.notes)
 
 
 def test_the_pure_step_plays_what_simulations_play(played):
     problem, learner, run, _ = played
-    step = jax.jit(lambda state, z, said: taut.step(learner, problem, state, z, advice=said))
+    step = jax.jit(lambda state, z, told: taut.step(learner, problem, state, z, advice=told))
     state = taut.init(learner, problem, data()[0, 0])
     for t in range(12):
-        state, scored = step(state, data()[1, t], advice()[t])
+        given = ~advice()[t].mask.any(axis=-1)
+        state, scored = step(state, data()[1, t], (advice()[t].data, given))
         np.testing.assert_allclose(scored.x, run.decisions[1, t], rtol=0, atol=1e-13)
+    assert int(state.faults) == 0
+    state, _ = step(state, data()[1, t], (advice()[5].data, np.array([True, True])))
+    assert first_fault(int(state.faults)) == (13, "advice or forecast")
+    assert np.isfinite(state.x).all()
+
+
+def test_all_ways_to_say_that_advice_is_missing_are_the_same(played):
+    problem, learner, run, _ = played
+    listed = [said(t) for t in range(ROUNDS)]
+    answers = np.array([[one is not None for one in row] for row in listed])
+
+    def told(round, previous):
+        return jnp.asarray(advice().filled(0))[round - 1], jnp.asarray(answers)[round - 1]
+
+    for given in (listed, told):
+        again = simulated(learner, problem, advice=given)
+        np.testing.assert_allclose(again.decisions, run.decisions, rtol=0, atol=1e-13)
 
 
 def test_announced_constraints_and_kept_cuts_hold_with_adversarial_advice(played):
@@ -156,6 +185,13 @@ def test_a_simulation_with_advice_continues_from_its_checkpoint(played):
             "not finite of adviser 1 in round 1",
         ),
         (np.full((ROUNDS, 2, 2), np.inf), "advice: got a value that is not finite"),
+        (np.full((ROUNDS, 2, 2), np.nan), "adviser 1 in round 1.*Missing advice is None in a list"),
+        (np.ma.array(np.ones((ROUNDS, 2, 2)), mask=[[[True, False]] * 2] * ROUNDS), "not finite"),
+        ([None, *[[[1.0, np.nan], None]] * (ROUNDS - 1)], "not finite of adviser 1 in round 2"),
+        (
+            lambda t, previous: jnp.where(t == 3, jnp.nan, jnp.ones((2, 2))),
+            "advice or forecast: got a value that is not finite in round 3",
+        ),
         (lambda t: t, "advice: got a function with 1 required"),
         (lambda t, previous: previous, r"advice: advice\(round, previous\) returned"),
     ],
@@ -207,6 +243,35 @@ def test_the_last_data_are_a_forecast(forecasting):
     # The minimiser is not unique and known to 1e-6, so that rounding errors grow.
     np.testing.assert_allclose(decisions[:8], run.decisions[0, :8], rtol=0, atol=1e-7)
     assert player.totals.loss == pytest.approx(run.totals.loss[0], rel=1e-3)
+
+
+def test_the_last_data_survive_undo_and_files_and_lost_advice_is_noticed(forecasting):
+    problem, learner = forecasting
+    player = taut.Player(learner, problem)
+    assert player.decide(forecast="last").shape == (2,)  # nothing is predicted in round 1
+    player.observe(1.0)
+    x = player.decide(forecast="last")
+    player.observe(1.5)
+    player.undo()
+    np.testing.assert_array_equal(player.decide(forecast="last"), x)
+    again = taut.Player.from_bytes(player.to_bytes(), problem)
+    for lost in (lambda: again.decision, lambda: again.observe(1.2), again.skip):
+        with pytest.raises(TypeError, match="advice: round 2 was begun with advice before the"):
+            lost()
+    np.testing.assert_array_equal(again.decide(forecast="last"), x)
+    again.observe(1.2)
+    assert again.round == 3
+    with pytest.raises(ValueError, match="advice: got advice beside a forecast"):
+        again.decide(advice=[0.1, 0.1], forecast="last")
+    with pytest.raises(ValueError, match="forecast: got predicted data with which the loss"):
+        again.decide(forecast=1e300)
+
+
+def test_whole_numbers_have_no_forecast_in_round_1():
+    """Zeros in the place of data that are not there would be a forecast."""
+    problem = taut.Problem(lambda x, z: (x[0] - z) ** 2, lambda x: x[0] - 9, taut.Box(0, 9, 1))
+    run = taut.simulate(problem, np.array([4, 4]), forecast="last", record=("weights",))
+    assert run.weights[0, 0].tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("kind", ["smooth", "kinks"])

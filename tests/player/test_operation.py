@@ -11,6 +11,7 @@ import pytest
 
 import taut
 from taut import files
+from taut.learners.dual_mirror import DualMirror
 from taut.player.history import History
 
 BOX = taut.Box(0.0, 1.0, shape=2)
@@ -210,6 +211,52 @@ def test_rounds_that_cannot_come_late_any_more_are_refused_with_the_reason():
     assert player.to_bytes() == before
     with pytest.raises(TypeError, match="observe_late: the guarantees of HalfSpace are proven for"):
         played().observe_late(2, DATA[0])
+
+
+def test_a_late_round_is_no_longer_the_last_one():
+    """Limits on the change look at the round before, and at no later one."""
+    limits = taut.Limits(change=1.0)
+    player = taut.Player(LATE, GAME, limits=limits)
+    player.observe(np.zeros(2))
+    player.skip()
+    player.observe(np.full(2, 2.0))  # two rounds later it may be twice as far
+    player.observe_late(2, np.full(2, -5.0))
+    player.observe(np.full(2, 2.5))
+    assert player.round == 5
+
+
+def test_a_request_that_was_answered_is_forgotten_when_a_round_is_taken_back():
+    sees = DualMirror(0.1, 9.0)
+    problem = taut.Problem(lambda x, z: -z @ x, lambda x, z: x.sum() - 0.5, BOX)
+    player = taut.Player(sees, problem, count=1)
+    player.decide(np.ones(2))
+    player.observe()
+    player.decide(np.full(2, 2.0))
+    player.undo()
+    with pytest.raises(TypeError, match="observe: no request was made"):
+        player.observe()
+
+
+def test_a_file_whose_learner_had_another_state_is_migrated_to_its_decision(tmp_path):
+    player = played()
+    header, arrays = player._contents()
+    fewer = {name: array for name, array in arrays.items() if name != "state/1"}
+    files.write_arrays(tmp_path / "old", {**header, "version": "0.1.0"}, fewer)
+    with pytest.raises(ValueError, match=r"saved by taut 0\.1\.0: .*pass migrate=True to go on"):
+        taut.Player.load(tmp_path / "old", GAME)
+    again = taut.Player.load(tmp_path / "old", GAME, migrate=True)
+    np.testing.assert_array_equal(again.decision, player.decision)
+    assert again.round == player.round
+    assert "all but the decision: the file is of taut 0.1.0" in " ".join(again.migration)
+
+
+def test_entries_of_a_decision_may_be_given_by_name():
+    player = played()
+    for given in ({"gas": 0.5, "wind": 0.25}, pd.Series({"gas": 0.5, "wind": 0.25})):
+        player.observe(DATA[6], played=given)
+        assert player.history.decision[-1].tolist() == [0.25, 0.5]
+    with pytest.raises(ValueError, match="decision: got the entries gas, sun; expected wind, gas"):
+        player.observe(DATA[7], played={"gas": 0.5, "sun": 0.25})
 
 
 # Guards and alarms.

@@ -342,8 +342,8 @@ def read_data(path: Path) -> Any:
 
 
 def advice_apart(data: Any, prefix: str | None) -> tuple[Any, Any]:
-    """Return the data without the columns of advice, and these as an array (round, entry), or None
-    without a prefix."""
+    """Return the data without the columns of advice, and these as a table, or None without a
+    prefix. An empty row of it is missing advice."""
     if prefix is None:
         return data, None
     columns = [str(name) for name in getattr(data, "columns", ())]
@@ -355,7 +355,9 @@ def advice_apart(data: Any, prefix: str | None) -> tuple[Any, Any]:
             f"all, of a table with names{known}"
         )
     rest = data.drop(columns=chosen)
-    return (rest.iloc[:, 0] if rest.shape[1] == 1 else rest), data[chosen].to_numpy(float)
+    advice = data[chosen]
+    advice.columns = range(len(chosen))  # in the order of the file
+    return (rest.iloc[:, 0] if rest.shape[1] == 1 else rest), advice
 
 
 def _refuse_data_as_names(path: Path, names: list[str]) -> None:

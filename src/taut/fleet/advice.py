@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from .. import arguments
 from ..engine import Array
 from ..learners import Advised
+from ..play.advice import check_others, given_and_wrong, numbers_and_gaps, said_in_round
 from ..problem.problem import Problem
 from .ids import Id, check_index
 
-__all__ = ["advice_of_members", "not_finite"]
+__all__ = ["advice_of_members"]
 
 
 def advice_of_members(
-    advice: Any, learner: Advised, problem: Problem, listed: list[Id], dtype: Any
-) -> Array:
-    """Return the advice of one round, (member, adviser, *decision), with NaN where it is missing.
+    advice: Any, learner: Advised, problem: Problem, listed: list[Id], predicted: bool
+) -> tuple[Array, Array, Array]:
+    """Return the advice of one round, (member, adviser, *decision); which advisers say something;
+    and whose advice is not finite.
 
     Arguments:
         advice: None; an array, or a table of pandas, with a row for each member; a dict of arrays
@@ -28,16 +29,14 @@ def advice_of_members(
         learner: the learner.
         problem: the problem, which may name the parts of a decision.
         listed: the members.
-        dtype: the float type of all computations.
+        predicted: whether there are forecasts, for which the last adviser stands.
     """
-    count, shape = learner.advisers, problem.domain.shape
+    count, shape = learner.advisers - predicted, problem.domain.shape
+    check_others(count, advice)
     wanted = (len(listed), count, *shape)
     if advice is None:
-        return np.full(wanted, np.nan, dtype)
+        return np.zeros(wanted), np.zeros(wanted[:2], bool), np.zeros(len(listed), bool)
     check_index("advice", advice, listed)
-    names = problem.coordinate_names
-    if names is not None and set(names) == set(map(str, getattr(advice, "columns", ()))):
-        advice = advice[list(names)]
     if isinstance(advice, Mapping):
         parts = {name: np.asarray(part) for name, part in advice.items()}
         if any(part.shape[:1] != wanted[:1] for part in parts.values()):
@@ -51,45 +50,24 @@ def advice_of_members(
             raise ValueError(
                 f"advice: got {len(advice)} entries; expected one for each of {len(listed)} members"
             )
-        advice = [_of_member(entry, count, problem) for entry in advice]
-        advice = np.reshape(np.array(advice, float), wanted)
-    array = arguments.as_array("advice", advice)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"advice: got values of type {array.dtype}; expected real numbers")
+        said = [said_in_round(f"advice[{i}]", one, count, problem) for i, one in enumerate(advice)]
+        array = np.reshape([rows for rows, _ in said], wanted)
+        given = np.reshape([which for _, which in said], wanted[:2]).astype(bool)
+        gaps = np.broadcast_to(~given.reshape(*given.shape, *[1] * len(shape)), wanted)
+        return array, *_whose(array, gaps)
+    array, mask = numbers_and_gaps(advice, problem.coordinate_names)
     if count == 1 and array.shape == (len(listed), *shape):
-        array = array[:, None]
+        array, mask = array[:, None], mask[:, None]
     if array.shape != wanted:
         expected = wanted if count > 1 else (len(listed), *shape)
         raise ValueError(
             f"advice: got shape {array.shape}; expected {expected}: the decisions of {count} "
             f"adviser(s) for {len(listed)} members"
         )
-    return array.astype(dtype)
+    return array, *_whose(array, mask)
 
 
-def _of_member(entry: Any, count: int, problem: Problem) -> Array:
-    """Return the decisions of all advisers of one member, with NaN for missing ones."""
-    shape = problem.domain.shape
-    entries = [None] * count if entry is None else [entry] if count == 1 else entry
-    if not isinstance(entries, (list, tuple, np.ndarray)) or len(entries) != count:
-        raise ValueError(
-            f"advice: got {arguments.shown(entry)} for a member; expected a list of {count} "
-            "decisions, with None where one is missing"
-        )
-    rows = []
-    for each in entries:
-        row = np.full(shape, np.nan) if each is None else np.asarray(problem.assemble(each), float)
-        if row.shape != shape:
-            raise ValueError(
-                f"advice: got shape {row.shape} for a member; expected {shape}, that of a decision"
-            )
-        rows.append(row)
-    return np.stack(rows)
-
-
-def not_finite(rows: Array) -> Array:
-    """Return which members have advice that is neither finite nor missing, which is NaN in all
-    entries of a decision."""
-    flat = rows.reshape(*rows.shape[:2], -1)
-    missing = np.isnan(flat).all(axis=-1)
-    return np.asarray((~np.isfinite(flat).all(axis=-1) & ~missing).any(axis=-1))
+def _whose(array: Array, gaps: Array) -> tuple[Array, Array]:
+    """Return which advisers say something, and which members have advice that is not finite."""
+    given, wrong = given_and_wrong(array, gaps, 2)
+    return given, np.asarray(wrong.any(axis=1))

@@ -18,9 +18,8 @@ from jax import lax
 
 from ..engine import Array
 from ..learners import Learner
-from ..play.compile import Executable, compiled, facts_of
+from ..play.executables import Executables
 from ..problem.problem import Problem
-from ..problem.programs import programs_of
 from .layout import Arrays, Layout
 from .steps import MemberStep
 
@@ -48,9 +47,8 @@ class Blocks:
     def __init__(
         self, problem: Problem, learner: Learner, layout: Layout, fixed: tuple[Any, ...]
     ) -> None:
-        self._problem, self._layout, self._fixed = problem, layout, fixed
-        self._facts = facts_of(learner, problem.domain, seeds=1)
-        self._compiled: dict[Any, Executable] = {}
+        self._executables = Executables(problem, learner, layout)
+        self._layout, self._fixed = layout, fixed
         fitting = [size for size in SIZES if size * layout.member.size <= LARGEST]
         self.sizes = tuple(fitting or SIZES[:1])
 
@@ -84,20 +82,10 @@ class Blocks:
         count = len(rows[0])
         size = next(size for size in self.sizes if size >= count)
         rows, z = jax.tree.map(partial(_padded, size=size), (rows, z))
-        leaves, structure = jax.tree.flatten(z)
-        key = (step, size, structure, *((leaf.shape[1:], leaf.dtype) for leaf in leaves))
-        executable = self._compiled.get(key)
         passed = (self._fixed, rows, z, np.asarray(count, np.int32))
-        if executable is None:
-            executable = self._compiled[key] = compiled(
-                programs_of(self._problem),
-                _one_by_one,
-                (step, self._layout),
-                self._facts,
-                passed,
-                in_pieces=_side_by_side,
-            )
-        after, bits = executable(*passed)
+        after, bits = self._executables.call(
+            _one_by_one, step, passed, (rows, z), in_pieces=_side_by_side
+        )
         return [np.asarray(each)[:count] for each in after], np.asarray(bits)[:count]
 
 

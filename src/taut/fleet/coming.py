@@ -15,12 +15,13 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 from ..learners import Advised, Learner
-from ..play.advice import check_advised
+from ..play.advice import LAST, MISSING, check_advised
 from ..problem.problem import Problem
-from .advice import advice_of_members, not_finite
+from .advice import advice_of_members
 from .blocks import Blocks
 from .data import FleetData, joined
 from .ids import Id, named
+from .kept import KeptData
 from .layout import Arrays
 from .members import Kinds, Members
 from .refusals import Refused, refused
@@ -56,7 +57,9 @@ class ComingRounds:
         self._blocks, self._columns, self._data, self._known = blocks, columns, data, known
         self._announced = problem.announced is not None
         self._advised = isinstance(learner, Advised)
-        self._structure: Any = None  # of announced data that are kept for advice
+        self._told = KeptData(members, "announced")
+        self.last = KeptData(members, "last")
+        """What members observed last, if they have advisers: a forecast."""
 
     @staticmethod
     def kinds(
@@ -84,6 +87,12 @@ class ComingRounds:
         """The members in these slots have not begun their round."""
         if "is_begun" in self._members.arrays:
             self._is_begun[slots] = False
+        self._told.forget(slots)
+
+    def renew(self, slots: Array) -> None:
+        """The members in these slots are new."""
+        self.forget(slots)
+        self.last.forget(slots)
 
     def has_begun(self, slots: Array) -> Array:
         """Return which members have begun their round."""
@@ -119,9 +128,13 @@ class ComingRounds:
     def announce(self, listed: list[Id], slots: Array, z: Any) -> Refused:
         """Move decisions into announced constraints; return the members with bad data."""
         data = self._data.announced(z, listed, self.parameters(slots))
-        if self._advised:
-            self._keep(slots, data)
-        return self._take(announced_member, listed, slots, data)
+        if self._known:  # other data make no difference
+            return self._take(announced_member, listed, slots, data)
+        self._told.check(data)
+        refused = self._take(announced_member, listed, slots, data)
+        well = np.array([each not in refused for each in listed], bool)
+        self._told.keep(slots[well], jax.tree.map(lambda leaf: leaf[well], data))
+        return refused
 
     def _take(self, step: MemberStep, listed: list[Id], slots: Array, data: Any) -> Refused:
         """Begin rounds from the state of members; return those in whose numbers one is not
@@ -130,50 +143,20 @@ class ComingRounds:
         self._is_begun[slots[faults == 0]] = True
         return refused(listed, self.rounds(slots), faults)
 
-    def _keep(self, slots: Array, data: Any) -> None:
-        """Keep announced data, with which advice is moved into the constraints later."""
-        leaves, structure = jax.tree.flatten(data)
-        kinds = [(leaf.shape[1:], leaf.dtype) for leaf in leaves]
-        if self._structure is None:
-            self._structure = structure, kinds
-            for i, kind in enumerate(kinds):
-                self._members.add(f"announced/{i}", kind)
-        if self._structure != (structure, kinds):
-            raise ValueError(
-                f"z: got announced data of structure {structure} and kinds {kinds}; expected "
-                f"{self._structure[0]} and {self._structure[1]}, as before"
-            )
-        for array, leaf in zip(self._members.group("announced"), leaves, strict=True):
-            array[slots] = leaf
-
-    def _kept(self, slots: Array) -> Any:
-        """Return the announced data of members who have begun their round."""
-        if not self._announced:
-            return None
-        if self._structure is None:
-            return joined(None, self.parameters(slots))
-        leaves = [array[slots] for array in self._members.group("announced")]
-        return jax.tree.unflatten(self._structure[0], leaves)
-
     def advise(self, listed: list[Id], slots: Array, advice: Any, forecast: Any) -> Refused:
         """Take advice and forecasts; return the members with bad ones, who stay as they were."""
         learner = check_advised(self._learner, None)
-        if isinstance(forecast, str):
-            raise TypeError(
-                f"forecast: got {forecast!r}; expected predicted data with a row for each member, "
-                "because a fleet does not keep the data of its rounds"
-            )
-        dtype = self._blocks.floating
-        rows = advice_of_members(advice, learner, self._problem, listed, dtype)
-        wrong, due = not_finite(rows), self.rounds(slots)
+        due, predicted = self.rounds(slots), forecast is not None
+        rows, given, wrong = advice_of_members(advice, learner, self._problem, listed, predicted)
         reasons = {
             listed[i]: f"advice: got a value that is not finite in round {due[i]}; expected finite "
-            "numbers, or NaN in all entries of a decision that is missing"
+            f"numbers. {MISSING}"
             for i in np.flatnonzero(wrong)
         }
-        predicted = None
-        if forecast is not None:
-            predicted, bad = self._forecast(forecast, listed, slots)
+        said = (rows.astype(self._blocks.floating), given) if rows.shape[1] else None
+        expected: Any = None
+        if predicted:
+            expected, bad = self._forecast(forecast, listed, slots)
             reasons |= {
                 listed[i]: f"forecast: got a value that is not finite in round {due[i]}; expected "
                 "finite numbers"
@@ -184,13 +167,23 @@ class ComingRounds:
             self._begin(listed, slots)
         well = np.flatnonzero(~wrong)
         if len(well):
-            chosen = jax.tree.map(lambda leaf: leaf[well], (rows, predicted))
-            given = self._kept(slots[well]), *chosen
-            reasons |= self._take(advised_member, [listed[i] for i in well], slots[well], given)
+            chosen = jax.tree.map(lambda leaf: leaf[well], (said, expected))
+            z = self._announced_data(slots[well]), *chosen
+            reasons |= self._take(advised_member, [listed[i] for i in well], slots[well], z)
         return reasons
 
+    def _announced_data(self, slots: Array) -> Any:
+        """Return the announced data of members who have begun their round."""
+        if not self._announced:
+            return None
+        return joined(None, self.parameters(slots)) if self._known else self._told.read(slots)
+
     def _forecast(self, forecast: Any, listed: list[Id], slots: Array) -> tuple[Any, Array]:
-        """Return predicted data with a row for each member, and whose are not finite."""
+        """Return predicted data with a row for each member and whether they are known, and whose
+        are not finite."""
+        if isinstance(forecast, str):
+            arguments.one_of("forecast", forecast, (LAST,))
+            return self._last(listed, slots), np.zeros(len(slots), bool)
         try:
             data = self._data.arranged(forecast, listed, self.parameters(slots))
             data, _ = self._data.cast(data)
@@ -199,7 +192,23 @@ class ComingRounds:
         bad = np.zeros(len(slots), bool)
         for leaf in jax.tree.leaves(data):
             bad |= ~np.isfinite(leaf.reshape(len(slots), -1)).all(axis=1)
-        return data, bad
+        return (data, np.ones(len(slots), bool)), bad
+
+    def _last(self, listed: list[Id], slots: Array) -> tuple[Any, Array] | None:
+        """Return what members observed last, with their present parameters, and who observed
+        something; None if nobody did."""
+        known = self.last.known(slots)
+        lost = ~known & (self._columns.game.t.read(self.state, slots) > 1)
+        if lost.any():
+            raise ValueError(
+                f"forecast: got {LAST!r}, but the last data of "
+                f"{named([listed[i] for i in np.flatnonzero(lost)])} were not saved; expected "
+                "predicted data"
+            )
+        data, parameters = self.last.read(slots), self.parameters(slots)
+        if data is None:
+            return None
+        return ({**data, **parameters} if parameters else data), known
 
     def _begin(self, listed: list[Id] | None, slots: Array) -> None:
         """Enforce the announced constraints of members who have not begun their round."""
@@ -223,7 +232,8 @@ class ComingRounds:
         reasons, playing = self._expected(listed, slots, rounds)
         if self._announced:
             unknown, playing = self._announced_members(listed, slots, playing)
-            reasons |= unknown
+            different, playing = self._as_announced(listed, slots, playing, data)
+            reasons |= unknown | different
         if len(playing) < len(slots):
             slots = slots[playing]
             listed = [listed[i] for i in playing]
@@ -231,6 +241,8 @@ class ComingRounds:
         due = self.rounds(slots)
         faults = self._blocks.take(revealed_member, self._source(slots), self.state, slots, data)
         accepted = slots[faults == 0]
+        if self._advised:
+            self.last.keep(accepted, jax.tree.map(lambda leaf: leaf[faults == 0], data))
         self._members.arrays["changed"][accepted] = True
         self.forget(accepted)
         if len(accepted):
@@ -281,6 +293,25 @@ class ComingRounds:
             for i in waiting
         }
         return reasons, np.setdiff1d(playing, waiting)
+
+    def _as_announced(
+        self, listed: list[Id], slots: Array, playing: Array, data: Any
+    ) -> tuple[Refused, Array]:
+        """Return why members are refused whose data differ from those that were announced, and the
+        places of the others."""
+        announced = dict(jax.tree_util.tree_flatten_with_path(self._told.read(slots))[0])
+        told, reasons = self._told.known(slots), {}
+        for path, leaf in jax.tree_util.tree_flatten_with_path(data)[0]:
+            kept = announced.get(path, leaf)
+            same = np.zeros(leaf.shape, bool) if kept.shape != leaf.shape else kept == leaf
+            differs = told & ~same.reshape(len(slots), -1).all(axis=1)
+            for i in playing[differs[playing]]:
+                reasons[listed[i]] = (
+                    f"z{jax.tree_util.keystr(path)}: got {arguments.entries(leaf[i])}; expected "
+                    f"{arguments.entries(kept[i])}, as was announced"
+                )
+        wrong = [i for i in playing if listed[i] in reasons]
+        return reasons, np.setdiff1d(playing, wrong)
 
     def skip(self, listed: list[Id] | None, slots: Array) -> None:
         """Count a round of which nothing was observed; the decision was played nevertheless."""

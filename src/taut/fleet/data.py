@@ -135,7 +135,7 @@ def constraint_count(
     data."""
     name = "announced_count" if announced else "count"
     constraints = problem.announced if announced else problem.constraints
-    known = None if announced else problem.constants.constraint_count
+    known = problem.announced_count if announced else problem.constants.constraint_count
     counted = known if known is not None else traced_count(problem, constraints, data, x)
     if given is None:
         if counted is None:
@@ -190,8 +190,8 @@ class FleetData:
     def announced(self, z: Any, ids: list[Id], parameters: dict[str, Array]) -> Any:
         """Return announced data and parameters, a row per member. Other data may be missing."""
         check_index("z", z, ids)
-        data = joined(plain(by_column(z) if parameters else z), parameters)
-        return self._rows(data, len(ids))
+        data = joined(by_column(z) if parameters else z, parameters)
+        return self._rows(self._problem.arrange_announced(data), len(ids))
 
     def _rows(self, data: Any, count: int) -> Any:
         """Return data as arrays that have so many rows each."""

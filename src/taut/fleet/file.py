@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import arguments, files, storage
 from ..engine import VERSION, Array, wrapped_key
-from ..learners import Learner
+from ..learners import Advised, Learner
 from ..player import tag
 from ..problem.problem import Problem
 from .ids import Id, from_arrays, to_arrays
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["NAMES", "Saved", "Superseded", "from_bytes", "load", "save", "to_bytes"]
 
 FORMAT = 1
+STORED = ("state/", "parameters/", "last/")
+"""The beginnings of the names of arrays that are saved."""
 NAMES = "fleet.npz"
 """The file that names the parts."""
 PART_FILE = re.compile(r"members-[0-9a-f]{16}\.npz")
@@ -116,11 +118,10 @@ def _remove_other_parts(folder: Path, parts: list[str]) -> None:
 def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
     """Return the rows of members in these slots, with their ids, and the ids of those that left."""
     members = fleet._members
-    wanted = ("state/", "parameters/")
     return {
         **{f"ids/{name}": array for name, array in to_arrays(members.ids_in(slots)).items()},
         **{f"left/{name}": array for name, array in to_arrays(left).items()},
-        **{name: array[slots] for name, array in members.arrays.items() if name.startswith(wanted)},
+        **{name: array[slots] for name, array in members.arrays.items() if name.startswith(STORED)},
     }
 
 
@@ -291,7 +292,10 @@ def _revived(
         announced_count=about["announced_count"] if problem.announced is not None else None,
         key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
     )
-    fleet._data.types.restore(about["data"], _tag(about, problem).get("data"))
+    described = _tag(about, problem).get("data")
+    fleet._data.types.restore(about["data"], described)
+    if isinstance(saved, Advised) and described is not None:
+        fleet._coming.last.fit(tag.example_rows(described))
     for arrays in parts:
         _add_part(fleet, arrays)
     fleet._members.arrays["changed"][:] = False
@@ -315,8 +319,11 @@ def _add_part(fleet: Fleet, arrays: Mapping[str, Array]) -> None:
     listed = ids_of("ids")
     members.join([each for each in listed if each not in members])
     slots = members.slots(listed)[1]
+    fleet._coming.renew(slots)
     for name, array in members.arrays.items():
-        if not name.startswith(("state/", "parameters/")):
+        if not name.startswith(STORED):
+            continue
+        if name.startswith("last/") and name not in arrays:  # saved before anything was observed
             continue
         rows = arrays[name]
         if rows.shape != (len(slots), *array.shape[1:]) or rows.dtype != array.dtype:

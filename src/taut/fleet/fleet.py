@@ -202,13 +202,16 @@ class Fleet(Displayed):
         Arguments:
             ids: the members; None for all.
             advice: for `taut.Advised(learner)`, what your own controllers would play: an array or a
-                table with a row per member, or a list with a decision or None for each. A row of
-                NaN is missing advice. For several advisers, the next axis is the adviser.
-            forecast: predictions of the round's data, a row per member. The last adviser is then
-                the decision that is best for them.
+                table with a row per member, or a list with a decision or None for each. Missing
+                advice is None, a masked row (`numpy.ma`), or an empty row of a table. For several
+                advisers, the next axis is the adviser.
+            forecast: predictions of the round's data, a row per member, or "last" for the data that
+                each observed last. The last adviser is then the decision that is best for them, and
+                `advice` is for the others.
 
         The round is not over until it is observed. Until then advice may be given again, and the
-        last one counts; a new announcement, new parameters and saving forget it. Advice that is not
+        last one counts; a new announcement and new parameters forget it. It is not saved: a fleet
+        that is loaded from a file needs it again. Advice that is not
         finite is refused for its member alone, whose decision stays as it was: a warning and a log
         record name it.
 
@@ -358,7 +361,7 @@ class Fleet(Displayed):
             array[slots] = row
         for name, values in parameters.items():
             self._members.arrays[f"parameters/{name}"][slots] = values
-        self._coming.forget(slots)
+        self._coming.renew(slots)
         self._members.arrays["changed"][slots] = True
 
     def leave(self, ids: Any) -> None:

@@ -196,9 +196,14 @@ class DaskFleet(Displayed):
             return self._read("decisions", ids)
         learner = check_advised(self.learner, None)
         listed = self._listed(ids)
-        rows = advice_of_members(advice, learner, self.problem, listed, float)
-        predicted = None if forecast is None else self._rows(listed, forecast)[1]
-        answers = self._write("advised", listed, (rows, predicted))
+        rule = forecast if isinstance(forecast, str) else None
+        rows, given, _ = advice_of_members(
+            advice, learner, self.problem, listed, forecast is not None
+        )
+        gaps = np.broadcast_to(~given.reshape(*given.shape, *[1] * (rows.ndim - 2)), rows.shape)
+        said = np.ma.array(rows, mask=gaps) if rows.shape[1] else None
+        predicted = None if forecast is None or rule else self._rows(listed, forecast)[1]
+        answers = self._write("advised", listed, (said, predicted), rule)
         refused = {each: why for _, part in answers.values() for each, why in part.items()}
         self._advised.update(each for each in listed if each not in refused)
         tell(refused)

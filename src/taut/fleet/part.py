@@ -69,9 +69,11 @@ class Part:
         """Return ids, rounds and the names of parameters."""
         return self._fleet.ids, self._fleet.rounds(), list(self._fleet.parameters([]))
 
-    def do_advised(self, ids: list[Id], advice: Any, forecast: Any) -> tuple[Any, Refused]:
-        """Take advice; it is not saved."""
-        return self._fleet._advised(ids, advice, forecast)
+    def do_advised(
+        self, ids: list[Id], advice: Any, forecast: Any, rule: str | None = None
+    ) -> tuple[Any, Refused]:
+        """Take advice, and predicted data or the name of a forecast; they are not saved."""
+        return self._fleet._advised(ids, advice, rule or forecast)
 
     def do_observe(
         self, ids: list[Id], z: Any, rounds: Any, told: Array, advised: Array

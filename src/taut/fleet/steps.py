@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from ..learners import Learner
 from ..learners.clipping import clip_of
 from ..play import round as rounds
+from ..play.advice import as_told
 from ..play.round import BITS, Game, GameState, fault
 from ..player.extremes import round_extremes
 from .seen import Seen
@@ -75,9 +76,10 @@ def advised_member(
 ) -> tuple[Member, jax.Array]:
     """Mix the advice of the coming round, and move the decision into announced constraints.
 
-    `z` has the announced data, the advice of all advisers, and the forecast or None.
+    `z` has the announced data, then advice and forecast as `as_told` takes them.
     """
-    data, advice, forecast = z
-    begun = rounds.announce(learner, game, member.game, data, advice, forecast)
-    bits = fault("data", *rounds.floats_of(data)) | fault("next decision", begun.x)
-    return member._replace(x=begun.x, game=begun), bits
+    data, said, predicted = z
+    told = as_told(said, predicted, member.game.learner.advice)
+    begun = rounds.announce(learner, game, member.game, data, told)
+    bits = begun.faults % 2**BITS | fault("data", *rounds.floats_of(data))
+    return member._replace(x=begun.x, game=begun), bits | fault("next decision", begun.x)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..display import counted
 from ..engine import Array
+from ..learners import Advised
 from ..learners.protocols import is_random
 from ..play.with_feedback import through
 from ..player.extremes import NAMES, Extreme
@@ -49,7 +50,13 @@ compute in 32 bits."""
 
 
 def certify_player(
-    player: Player, *, stream: Any = None, best: Any = None, check: bool = True
+    player: Player,
+    *,
+    stream: Any = None,
+    best: Any = None,
+    check: bool = True,
+    advice: Any = None,
+    forecast: Any = None,
 ) -> Certificate:
     """Compare what a player measured with what theory promises for it, and check the assumptions.
 
@@ -61,13 +68,16 @@ def certify_player(
         stream: the data of all rounds so far, in their order, if regret is to be measured.
         best: the best decision in hindsight, if it was computed before, as for `taut.certify`.
         check: whether to check the assumptions.
+        advice, forecast: what advisers said or predicted in all rounds, as in `taut.simulate`;
+            needed beside `stream` if losses or constraints depend on the previous decision, or
+            constraints are announced.
     """
     rounds = player.observed
     if rounds == 0:
         raise ValueError(
             "player: got a player before its first round; expected one that has observed rounds"
         )
-    case = _opened(player, stream, rounds)
+    case = _opened(player, stream, rounds, advice, forecast)
     if case.source is not None and (case.played.previous or case.played.announced is not None):
         return certificate_of(_played_again(case, best, check))
     case = _with_announced(case, player)
@@ -87,7 +97,7 @@ def certify_player(
     return certificate_of(case)
 
 
-def _opened(player: Player, stream: Any, rounds: int) -> Case:
+def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any) -> Case:
     """The player as a run of one seed, with the data if they are given."""
     problem, totals, first = player.problem, player.totals, player._extremes.first
     run = Run(
@@ -104,12 +114,14 @@ def _opened(player: Player, stream: Any, rounds: int) -> Case:
         played=problem,
         first=None if first is None else first.reshape(player._shape),
         feedback=player.feedback,
+        advice=advice,
+        forecast=forecast,
     )
     case = Case(run, problem, problem, None, uncovered=_uncovered(player))
     case = case.noted(*coverage(player.learner, player.feedback), *_gaps(player))
     if stream is None:
         return case
-    why = _not_a_run(player)
+    why = _not_a_run(player, advice is not None or forecast is not None)
     if why:
         return case.noted(f"The data in stream= were not used, because {why}.")
     source = _source(player, stream, rounds)
@@ -132,9 +144,9 @@ def _gaps(player: Player) -> list[str]:
     return notes
 
 
-def _not_a_run(player: Player) -> str:
+def _not_a_run(player: Player, advised: bool) -> str:
     """Why a simulation with the data of all rounds would not play what the player played; empty
-    if it would."""
+    if it would. `advised` says whether advice or forecasts of all rounds are known."""
     depends = player.problem.previous or player.problem.announced is not None
     if player.unknown:
         return "some rounds were skipped"
@@ -142,6 +154,8 @@ def _not_a_run(player: Player) -> str:
         return "the player was migrated from another problem"
     if not depends:
         return ""
+    if isinstance(player.learner, Advised) and not advised:
+        return "decisions were mixed with advice: pass advice= or forecast= of all rounds as well"
     if player._extremes.changed:
         return "in some rounds another decision was played than the learner's"
     if player._missing.late:
@@ -159,6 +173,7 @@ def _played_again(case: Case, best: Any, check: bool) -> Case:
     assert case.source is not None
     again = check_same(case.run, case.played, case.scored, case.source)
     case = with_correction(with_projections(case, again.cuts_hold), again.correction)
+    case = with_advice(case, again.advised)
     case = with_announced(with_memory(with_comparator(case, best)))
     if check:
         case = with_checks(with_observations(with_facts(case)))

@@ -272,6 +272,10 @@ class Model(Statement, Problem):
             coordinate_names=names,
             announced=self._rows(self.announced_rows) if self.announced_rows else None,
         )
+        if self.announced is not None:
+            self.announced_count = sum(
+                row.size for each in self.announced_rows for row in each.rows
+            )
         if isinstance(self.announced, UserConstraints) and self.count <= NAMED:
             self.announced = replace(self.announced, names=row_names(self.announced_rows))
         self.written: Constraints = self.constraints

@@ -73,6 +73,7 @@ class RememberingModel(Problem):
             start=None if start is None else model.assemble(start),
         )
         self.announced = None if model.announced is None else _Filled(model.announced, fill)
+        self.announced_count = model.announced_count
         assert isinstance(self.loss, LossWithPrevious)
         self.proof_of_convexity = model.proof_of_convexity
         self.proof_of_domain = model.proof_of_domain

@@ -1,6 +1,7 @@
 """Advice: what a user's own controller would play, handed in before a round.
 
-Missing advice is a row of NaN in arrays, and `None` in live use.
+Missing advice is said explicitly: None in a list, a masked row of an array, an empty row of a
+table. A number that is not finite is refused.
 """
 
 from __future__ import annotations
@@ -20,23 +21,38 @@ from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.streams import Arrays, Stream, as_stream, required_arguments
 from ..problem.tracing import traced
+from .round import Told
 
 __all__ = [
+    "LAST",
+    "MISSING",
     "Advice",
     "advice_of_round",
     "advice_of_rounds",
+    "as_told",
     "check_advice_function",
     "check_advised",
+    "check_others",
     "forecast_of_rounds",
-    "last_data",
+    "given_and_wrong",
+    "numbers_and_gaps",
+    "predicted_data",
+    "said_in_round",
     "with_adviser",
 ]
+
+MISSING = (
+    "Missing advice is None in a list, a masked row of an array (numpy.ma) or an empty row of a "
+    "table"
+)
+"""What an error says about advice that is not finite."""
 
 LAST = "last"
 """The forecast that the data of a round are those of the round before."""
 
 Advice = Arrays | Callable[..., Any]
-"""Advice of all rounds: arrays (seed, round, adviser, *decision), or a function."""
+"""Advice of all rounds: arrays (seed, round, adviser, *decision) with arrays of what is given, or a
+function."""
 
 
 def with_adviser(learner: Learner, advice: Any, forecast: Any = None) -> Learner:
@@ -62,20 +78,27 @@ def check_advised(learner: Learner, feedback: Feedback | None) -> Advised:
 
 
 def advice_of_rounds(
-    advice: Any, learner: Learner, problem: Problem, stream: Stream, feedback: Feedback | None
+    advice: Any,
+    learner: Learner,
+    problem: Problem,
+    stream: Stream,
+    feedback: Feedback | None,
+    predicted: bool = False,
 ) -> Advice | None:
     """Return the advice of all rounds, checked.
 
     Arguments:
-        advice: None, an array or a function; see `taut.simulate`.
+        advice: None, an array, a list or a function; see `taut.simulate`.
         learner: it must have advisers.
         problem: for the shape of a decision.
         stream: the data, for the numbers of rounds and seeds.
         feedback: what the learner sees of a round.
+        predicted: whether there are forecasts, for which the last adviser stands.
     """
     if advice is None:
         return None
-    own = check_advised(learner, feedback)
+    count = check_advised(learner, feedback).advisers - predicted
+    check_others(count, advice)
     if callable(advice):
         required = required_arguments(advice)
         if required != 2:
@@ -86,31 +109,42 @@ def advice_of_rounds(
         return advice
     if isinstance(advice, Arrays):  # of a run that is played again
         return advice
-    array = arguments.as_array("advice", advice)
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"advice: got values of type {array.dtype}; expected real numbers")
+    if isinstance(advice, (list, tuple)) and _contains_none(advice):
+        told = [said_in_round(f"advice[{i}]", one, count, problem) for i, one in enumerate(advice)]
+        array = np.reshape([rows for rows, _ in told], (-1, count, *problem.domain.shape))
+        gone = np.reshape([~given for _, given in told], (-1, count))
+        mask = np.broadcast_to(gone.reshape(*gone.shape, *[1] * (array.ndim - 2)), array.shape)
+    else:
+        array, mask = numbers_and_gaps(advice, problem.coordinate_names)
     shape, rounds, seeds = problem.domain.shape, stream.horizon, stream.seeds
-    array = array.astype(float, copy=False)
-    layouts = [(-1, own.advisers, *shape), (seeds, -1, own.advisers, *shape)]
-    if own.advisers == 1:
+    layouts = [(-1, count, *shape), (seeds, -1, count, *shape)]
+    if count == 1:
         layouts += [(-1, *shape), (seeds, -1, *shape)]
     for layout in layouts:
         if _fits(array.shape, layout, rounds):
             break
     else:
-        experts = "" if own.advisers == 1 else f", {own.advisers}"
+        experts = "" if count == 1 else f", {count}"
         raise ValueError(
             f"advice: got shape {array.shape}; expected ({rounds}{experts}"
             f"{''.join(f', {n}' for n in shape)}): the decisions of "
-            f"{counted(own.advisers, 'adviser')} in {counted(rounds, 'round')}, or the same "
+            f"{counted(count, 'adviser')} in {counted(rounds, 'round')}, or the same "
             f"after an axis of {counted(seeds, 'seed')}"
         )
     each = layout[0] == seeds and layout[1] == -1
-    array = array.reshape(*array.shape[: 1 + each], own.advisers, *shape)
-    _check_rows(array, own.advisers, 1 + each)
+    lead = array.shape[: 1 + each]
+    array, mask = (one.reshape(*lead, count, *shape) for one in (array, mask))
+    given, wrong = given_and_wrong(array, mask, 2 + each)
+    if wrong.any():
+        *_, round, adviser = np.argwhere(wrong)[0]
+        whose = f" of adviser {adviser + 1}" if count > 1 else ""
+        raise ValueError(
+            f"advice: got a value that is not finite{whose} in round {round + 1}; expected finite "
+            f"numbers. {MISSING}"
+        )
     if not each:
-        array = np.broadcast_to(array[None], (seeds, *array.shape))
-    return Arrays(array, rounds, seeds, True)
+        array, given = (np.broadcast_to(one[None], (seeds, *one.shape)) for one in (array, given))
+    return Arrays((array, given), rounds, seeds, True)
 
 
 def forecast_of_rounds(
@@ -131,7 +165,9 @@ def forecast_of_rounds(
     if isinstance(forecast, Stream):
         return forecast
     seeds = None if stream.seeds == 1 else stream.seeds
-    made = as_stream(problem.arrange(forecast), horizon=stream.horizon, seeds=seeds)
+    masked: list[Any] = []
+    arranged = problem.arrange(_filled(forecast, masked))
+    made = as_stream(arranged, horizon=stream.horizon, seeds=seeds)
     found, expected = (
         jax.tree.map(lambda leaf: leaf.shape[2:], one.block(0, 1)) for one in (made, stream)
     )
@@ -139,35 +175,108 @@ def forecast_of_rounds(
         raise ValueError(
             f"forecast: got data of shapes {found}; expected {expected}, as in the stream"
         )
-    return made
-
-
-def last_data(stream: Stream, start: int, length: int) -> Any:
-    """Return the data of the rounds before start + 1 .. start + length, NaN before round 1."""
-    if start:
-        return stream.block(start - 1, length)
-    block = stream.block(0, length)
-
-    def shifted(leaf: Array) -> Array:
-        made = np.roll(leaf, 1, axis=1)
-        made[:, 0] = np.nan if made.dtype.kind == "f" else 0
+    if not isinstance(made, Arrays):
         return made
+    lead = 1 + made.seed_axis
+    known = np.ones(jax.tree.leaves(made.data)[0].shape[:lead], bool)
+    for array in masked:
+        known &= _known_rounds(array, lead)
+    return Arrays((made.data, known), made.horizon, made.seeds, made.seed_axis)
 
-    return jax.tree.map(shifted, block)
+
+def _filled(forecast: Any, masked: list[Any]) -> Any:
+    """Return a forecast without masks; its masked arrays are added to a list."""
+    if isinstance(forecast, np.ma.MaskedArray):
+        masked.append(forecast)
+        return forecast.filled(0)
+    if type(forecast) is dict:
+        return {name: _filled(part, masked) for name, part in forecast.items()}
+    if type(forecast) is tuple:
+        return tuple(_filled(part, masked) for part in forecast)
+    return forecast
 
 
-def check_advice_function(advice: Callable[..., Any], learner: Learner, x: jax.Array) -> None:
-    """Refuse a function whose advice has another shape than the decisions of all advisers."""
-    assert isinstance(learner, Advised)
-    called = "advice(round, previous)"
-    first = jnp.asarray(1, jnp.int32)
-    returned = traced(called, "advice", "advice", advice, first, x)
-    expected = [(learner.advisers, *x.shape), *([x.shape] if learner.advisers == 1 else [])]
-    if getattr(returned, "shape", None) not in expected:
+def _known_rounds(leaf: Any, lead: int) -> Array:
+    """Return for which rounds a masked array has predictions; `lead` axes are seeds and rounds."""
+    mask = np.ma.getmaskarray(leaf).reshape(*leaf.shape[:lead], -1)
+    gone = mask.all(axis=-1)
+    partly = np.argwhere(mask.any(axis=-1) & ~gone)
+    if len(partly):
         raise ValueError(
-            f"advice: {called} returned {arguments.shown(returned)}; expected an array of shape "
-            f"{' or '.join(map(str, expected))}"
+            f"forecast: got a prediction with masked entries in round {partly[0][-1] + 1}; "
+            "expected all entries of the round, or none"
         )
+    return np.asarray(~gone)
+
+
+def predicted_data(
+    forecast: Stream | str, stream: Stream, start: int, length: int
+) -> tuple[Any, Array]:
+    """Return predicted data of the rounds start + 1 .. start + length, and whether they are known:
+    those of `forecast`, or the data of the round before, which round 1 has none of."""
+    if isinstance(forecast, Arrays):
+        pair: tuple[Any, Array] = forecast.block(start, length)
+        return pair
+    if isinstance(forecast, Stream):
+        return _with_known(forecast.block(start, length))
+    if start:
+        return _with_known(stream.block(start - 1, length))
+    block = jax.tree.map(lambda leaf: np.roll(leaf, 1, axis=1), stream.block(0, length))
+    data, known = _with_known(block)
+    known[:, 0] = False
+    return data, known
+
+
+def _with_known(block: Any) -> tuple[Any, Array]:
+    """Return the data of some rounds, all of which are known."""
+    return block, np.ones(jax.tree.leaves(block)[0].shape[:2], bool)
+
+
+def check_advice_function(
+    advice: Callable[..., Any], learner: Learner, x: jax.Array, predicted: bool
+) -> None:
+    """Refuse a function whose advice has another shape than the decisions of all advisers; with
+    forecasts, of all but the last."""
+    assert isinstance(learner, Advised)
+    called, count = "advice(round, previous)", learner.advisers - predicted
+    first = jnp.asarray(1, jnp.int32)
+
+    def arrays(round: Any, previous: Any) -> Any:
+        returned = advice(round, previous)
+        return returned if isinstance(returned, tuple) else (returned, True)
+
+    returned = traced(called, "advice", "advice", arrays, first, x)
+    shapes = [getattr(each, "shape", None) for each in returned]
+    expected = [(count, *x.shape), *([x.shape] if count == 1 else [])]
+    if len(shapes) != 2 or shapes[0] not in expected or shapes[1] not in [(), (count,)]:
+        raise ValueError(
+            f"advice: {called} returned {arguments.shown(returned[0])}; expected an array of shape "
+            f"{' or '.join(map(str, expected))}, or a pair of it and which advisers say something"
+        )
+
+
+def as_told(said: Any, predicted: Any, like: jax.Array) -> Told:
+    """Return what a learner is told before a round. It may be traced.
+
+    Arguments:
+        said: what advisers would play; or a pair of it and which advisers say something; or None.
+            The last advisers may be missing from it: they say nothing.
+        predicted: predicted data, for which the last adviser stands, and whether they are known; or
+            None.
+        like: an array (adviser, *decision).
+    """
+    rows, given = said if isinstance(said, tuple) else (said, True)
+    rows = like[:0] if rows is None else jnp.asarray(rows, like.dtype)
+    rows = rows.reshape(-1, *like.shape[1:])
+    given = jnp.broadcast_to(jnp.asarray(given, bool), rows.shape[:1])
+    silent = like[len(rows) :]  # those of whom nothing was handed in
+    rows = jnp.concatenate([rows, silent])
+    given = jnp.concatenate([given, jnp.zeros(len(silent), bool)])
+    if predicted is None:
+        return Told(rows, given)
+    forecast, known = predicted
+    known = jnp.reshape(jnp.asarray(known, bool), (1,))
+    return Told(rows, jnp.concatenate([given[:-1], known]), forecast)
 
 
 def _fits(shape: tuple[int, ...], layout: tuple[int, ...], rounds: int) -> bool:
@@ -177,48 +286,104 @@ def _fits(shape: tuple[int, ...], layout: tuple[int, ...], rounds: int) -> bool:
     )
 
 
-def _check_rows(array: Array, advisers: int, axes: int) -> None:
-    """Refuse advice that is neither finite nor missing."""
-    flat = array.reshape(*array.shape[: axes + 1], -1)
-    missing = np.isnan(flat).all(axis=-1)
-    bad = ~np.isfinite(flat).all(axis=-1) & ~missing
-    if bad.any():
-        *_, round, adviser = np.argwhere(bad)[0]
-        whose = f" of adviser {adviser + 1}" if advisers > 1 else ""
+def _contains_none(advice: Any) -> bool:
+    """Whether a list of rounds, or one of its lists of advisers, contains None."""
+    return any(
+        one is None or (isinstance(one, (list, tuple)) and any(each is None for each in one))
+        for one in advice
+    )
+
+
+def check_others(count: int, advice: Any) -> None:
+    """Refuse advice if the only adviser is the decision for a forecast."""
+    if count == 0 and advice is not None:
         raise ValueError(
-            f"advice: got a value that is not finite{whose} in round {round + 1}; expected finite "
-            "numbers, or NaN in all entries of a decision that is missing"
+            "advice: got advice beside a forecast, whose decision is that of the only adviser; "
+            "expected taut.Advised(learner, advisers=2) for both"
         )
 
 
-def advice_of_round(advice: Any, learner: Advised, problem: Problem, dtype: Any) -> Array:
-    """Return the advice of one round, (adviser, *decision), with NaN for missing advice.
+def numbers_and_gaps(advice: Any, names: tuple[str, ...] | None) -> tuple[Array, Array]:
+    """Return advice as numbers, and which of them are missing: masked entries of an array and empty
+    cells of a table of pandas. Columns with the names of a decision's entries are put in order."""
+    if hasattr(advice, "isna"):
+        if names is not None and set(names) == set(map(str, getattr(advice, "columns", ()))):
+            advice = advice[list(names)]
+        mask = np.asarray(advice.isna())
+        try:
+            return np.asarray(advice.to_numpy(dtype=float, na_value=np.nan)), mask
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"advice: got a table ({error}); expected real numbers") from None
+    if isinstance(advice, np.ma.MaskedArray):
+        return np.asarray(advice.filled(0), float), np.ma.getmaskarray(advice)
+    array = arguments.as_array("advice", advice)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"advice: got values of type {array.dtype}; expected real numbers")
+    return array.astype(float, copy=False), np.broadcast_to(False, array.shape)
+
+
+def given_and_wrong(array: Array, mask: Array, lead: int) -> tuple[Array, Array]:
+    """Return which decisions are not missing, and which of these are not finite or have gaps; the
+    first `lead` axes are not those of a decision."""
+    flat, gaps = (one.reshape(*one.shape[:lead], -1) for one in (array, mask))
+    given = np.asarray(~gaps.all(axis=-1))
+    return given, np.asarray(given & ~(np.isfinite(flat) & ~gaps).all(axis=-1))
+
+
+def said_in_round(name: str, advice: Any, count: int, problem: Problem) -> tuple[Array, Array]:
+    """Return what advisers say in one round, (adviser, *decision), and which say something.
 
     Arguments:
+        name: what the user calls the advice.
         advice: None; a decision, for one adviser; or a list with a decision or None for each.
-        learner: the learner.
+        count: the number of advisers.
         problem: the problem, which may name the parts of a decision.
-        dtype: the float type of all computations.
     """
-    count, shape = learner.advisers, problem.domain.shape
-    entries = [advice] if count == 1 else advice
-    if advice is None:
-        entries = [None] * count
+    shape = problem.domain.shape
+    entries = [None] * count if advice is None else [advice] if count == 1 else advice
     if not isinstance(entries, (list, tuple, np.ndarray)) or len(entries) != count:
         raise ValueError(
-            f"advice: got {arguments.shown(advice)}; expected a list of {count} decisions, one for "
+            f"{name}: got {arguments.shown(advice)}; expected a list of {count} decisions, one for "
             "each adviser, with None where one is missing"
         )
-    rows = []
+    rows = np.zeros((count, *shape))
     for k, entry in enumerate(entries):
-        name = "advice" if count == 1 else f"advice[{k}]"
         if entry is None:
-            rows.append(np.full(shape, np.nan, dtype))
             continue
-        row = arguments.finite(name, problem.assemble(entry))
+        own = name if count == 1 else f"{name}[{k}]"
+        row = arguments.as_array(own, problem.assemble(entry))
+        if row.dtype.kind not in "fiub":
+            raise TypeError(f"{own}: got values of type {row.dtype}; expected real numbers")
         if row.shape == (1, *shape) and count == 1:
             row = row[0]
         if row.shape != shape:
-            raise ValueError(f"{name}: got shape {row.shape}; expected {shape}, that of a decision")
-        rows.append(row.astype(dtype))
-    return np.stack(rows)
+            raise ValueError(f"{own}: got shape {row.shape}; expected {shape}, that of a decision")
+        rows[k] = row
+    return rows, np.array([entry is not None for entry in entries], bool)
+
+
+def advice_of_round(
+    advice: Any, learner: Advised, problem: Problem, dtype: Any, predicted: bool
+) -> tuple[Array, Array] | None:
+    """Return what advisers say in one round, and which say something; None if there are none.
+
+    Arguments:
+        advice: as in `said_in_round`.
+        learner: the learner.
+        problem: the problem.
+        dtype: the float type of all computations.
+        predicted: whether there is a forecast, for which the last adviser stands. A list may then
+            end with None.
+    """
+    count = learner.advisers - predicted
+    if predicted and isinstance(advice, (list, tuple)) and len(advice) == count + 1:
+        *others, last = advice
+        if last is None:
+            advice = others[0] if count == 1 else others or None
+    check_others(count, advice)
+    if count == 0:
+        return None
+    rows, given = said_in_round("advice", advice, count, problem)
+    for k in np.flatnonzero(given):
+        arguments.finite("advice" if count == 1 else f"advice[{k}]", rows[k])
+    return rows.astype(dtype), given

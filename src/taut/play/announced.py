@@ -83,17 +83,19 @@ def count_announced(problem: Problem, given: int | None) -> int:
                 "constraints"
             )
         return 0
-    if announced_needs_data(problem):
+    known = problem.announced_count
+    if known is None and not announced_needs_data(problem):
+        known = int(_without_data(problem).shape[0])
+    if known is None:
         if given is None:
             raise ValueError(
                 "announced_count: got None; expected the number of announced constraints, which "
                 "depends on the round's data: Player(..., announced_count=m)"
             )
         return arguments.count("announced_count", given)
-    found = int(_without_data(problem).shape[0])
-    if given is not None and given != found:
-        raise ValueError(f"announced_count: got {given}; expected {found}, as the problem has")
-    return found
+    if given is not None and given != known:
+        raise ValueError(f"announced_count: got {given}; expected {known}, as the problem has")
+    return known
 
 
 def check_announced_count(problem: Problem, decision: Any, data: Any, expected: int) -> None:

@@ -81,7 +81,7 @@ def best_for(
     domain: Domain,
     announced: FullInformation | None,
 ) -> jax.Array:
-    """Return the decision that is best for predicted data.
+    """Return the decision that is best for predicted data, NaN if their loss is not finite.
 
     Arguments:
         loss: the loss, of a decision and data.
@@ -119,7 +119,7 @@ def best_for(
         jnp.asarray(domain.diameter, dtype),
         None if announced is None else limits,
     )
-    return least.point.reshape(shape)
+    return jnp.where(jnp.isfinite(least.value), least.point, jnp.nan).reshape(shape)
 
 
 def minimised(

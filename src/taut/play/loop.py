@@ -21,6 +21,7 @@ from ..engine import register_dataclass
 from ..learners import Learner
 from ..learners.advised import AdvisedState
 from ..learners.protocols import Shortened, multiplier_of, side_by_side
+from .advice import as_told
 from .round import Game, GameState, Played, announce, init, reveal
 
 __all__ = ["RECORDS", "Inputs", "Record", "Shape", "Span", "begin_all", "play_chunk"]
@@ -73,8 +74,8 @@ class Shape(NamedTuple):
     advice: Callable[..., Any] | None = None
     """A function that advises, or None."""
     advised: bool = False
-    """Whether the data of a round are pairs, of which the second is advice and a forecast, or None
-    for each."""
+    """Whether the data of a round are pairs, of which the second is what advisers say and a
+    forecast, each with whether it is known, or None."""
 
     def rows(self, name: str, rounds: int) -> int:
         """Return in how many of `rounds` rounds something is recorded."""
@@ -218,13 +219,13 @@ def _one_round(
 ) -> tuple[GameState, dict[str, Any]]:
     """Play one round of one learner and one seed. Returns the state after it and its records."""
     proposed = own_decision(state.learner)
-    z, (advice, forecast) = z if shape.advised else (z, (None, None))
+    z, (said, predicted) = z if shape.advised else (z, (None, None))
     if shape.advice is not None:
-        advice = jnp.asarray(shape.advice(state.t, state.learner.previous), state.x.dtype)
-        advice = advice.reshape(state.learner.advice.shape)
-    elif advice is None and forecast is not None:
-        advice = jnp.full_like(state.learner.advice, jnp.nan)
-    state = announce(learner, game, state, z, advice, forecast)
+        said = shape.advice(state.t, state.learner.previous)
+    told = None
+    if said is not None or predicted is not None:
+        told = as_told(said, predicted, state.learner.advice)
+    state = announce(learner, game, state, z, told)
     if shape.reveal is not None:
         state, z = _ask(shape.reveal, state, key)
     after, played = reveal(learner, game, state, z)

@@ -35,13 +35,21 @@ __all__ = [
     "Game",
     "GameState",
     "Played",
+    "Told",
     "announced_round",
     "fault",
     "faults_of",
     "first_fault",
 ]
 
-FAULTS = ("data", "loss", "loss gradient", "constraints", "next decision")
+FAULTS = (
+    "data",
+    "advice or forecast",
+    "loss",
+    "loss gradient",
+    "constraints",
+    "next decision",
+)
 """What may not be finite in a round, in the order of its bits. Gradients show in the next decision,
 because `CheckedRound` makes an infinite one NaN and no projection removes a NaN; only players, who
 compute it anyway, look at the gradient itself."""
@@ -116,6 +124,18 @@ class GameState(NamedTuple):
         """The decision to play."""
         decision: jax.Array = self.learner.x
         return decision
+
+
+class Told(NamedTuple):
+    """What a learner with advisers is told before a round."""
+
+    advice: Any
+    """What each adviser would play, (adviser, *decision)."""
+    given: Any
+    """Which advisers say something, (adviser,). The rows of others are not looked at."""
+    forecast: Any = None
+    """Predicted data of the round, or None. The last adviser is then the decision that is best for
+    them, and its entry of `given` says whether the prediction is known."""
 
 
 class Played(NamedTuple):
@@ -203,28 +223,25 @@ def init(
 
 
 def announce(
-    learner: Learner,
-    game: Game,
-    state: GameState,
-    z: Any,
-    advice: jax.Array | None = None,
-    forecast: Any = None,
+    learner: Learner, game: Game, state: GameState, z: Any, told: Told | None = None
 ) -> GameState:
     """Return the state with the decision of the coming round: advice is taken, and announced
     constraints are satisfied. It is the same state if there is neither.
 
-    `advice` has one row per adviser; a row that is not finite is missing. With a `forecast` of the
-    round's data, the last adviser is the decision that is best for it, unless it is not finite.
+    Advice that is not finite is a fault, and counts as missing.
     """
     round = None if game.announced is None else announced_round(game, state, z)
-    if advice is not None:
+    if told is not None:
         assert isinstance(learner, Advised)
-        if forecast is not None:
-            best = _best_for_forecast(learner, game, state, z, forecast, round)
+        advice, given = told.advice, told.given
+        if told.forecast is not None:
+            best = _best_for_forecast(learner, game, state, z, told.forecast, round)
             advice = jnp.concatenate([advice[:-1], best[None]])
-        given = jnp.all(jnp.isfinite(advice), axis=tuple(range(1, advice.ndim)))
-        project = game.domain.project
-        return state._replace(learner=learner.advised(state.learner, advice, given, project, round))
+        finite = jnp.all(jnp.isfinite(advice), axis=tuple(range(1, advice.ndim)))
+        bit = 2 ** FAULTS.index("advice or forecast")
+        state = _with_faults(state, jnp.where(jnp.any(given & ~finite), bit, 0))
+        own = learner.advised(state.learner, advice, given & finite, game.domain.project, round)
+        return state._replace(learner=own)
     if round is None:
         return state
     assert isinstance(learner, Announced)  # others were refused before
@@ -246,7 +263,8 @@ def _best_for_forecast(
     forecast: Any,
     announced: FullInformation | None,
 ) -> jax.Array:
-    """Return the decision that is best for a forecast, NaN if the forecast is not finite."""
+    """Return the decision that is best for a forecast, NaN if the forecast or its loss is not
+    finite."""
     data = forecast = data_of(forecast)
     if isinstance(z, RoundData):  # of a run whose previous decisions were recorded
         data = RoundData(forecast, z.previous)
@@ -266,13 +284,12 @@ def reveal(learner: Learner, game: Game, state: GameState, z: Any) -> tuple[Game
     round = game.played_round(z, state.previous)
     scored = game.scored_round(z, state.previous) or round
     played, after = play_round(learner, state.learner, round, scored)
-    faults = faults_of(z, played.loss, played.excess, after.x)
-    here = jnp.minimum(state.t, LAST) * 2**BITS + faults
+    state = _with_faults(state, faults_of(z, played.loss, played.excess, after.x))
     following = GameState(
         learner=after,
         totals=state.totals and state.totals.add(round_terms(jnp, played.loss, played.excess)),
         t=state.t + 1,
-        faults=jnp.where((state.faults == 0) & (faults > 0), here, state.faults),
+        faults=state.faults,
         previous=None if state.previous is None else played.state.x,
         adversary=state.adversary,
     )
@@ -296,6 +313,12 @@ def play_round(learner: Learner, state: Any, round: Round, scored: Round) -> tup
     if len(points) > 1:
         loss, excess = jnp.mean(jnp.stack(losses)), jnp.max(jnp.stack(values), axis=0)
     return Played(learner, round, state, loss, excess), after
+
+
+def _with_faults(state: GameState, faults: jax.Array) -> GameState:
+    """Return the state with the faults of the coming round, unless an earlier one has some."""
+    here = jnp.minimum(state.t, LAST) * 2**BITS + faults
+    return state._replace(faults=jnp.where((state.faults == 0) & (faults > 0), here, state.faults))
 
 
 def floats_of(data: Any) -> list[jax.Array]:

@@ -95,13 +95,17 @@ def simulate(
             covers it.
         advice: what your own controller would play in each round: an array (round, *decision), with
             an axis `adviser` before the decision if `taut.Advised(learner, advisers)` has several,
-            and an axis `seed` first if each seed has its own; a row of NaN is missing advice. Or a
-            function `advice(round, previous)` of the round, counted from 1, and the decision that
-            was played before it, written in jax.numpy. A learner without advisers gets one.
+            and an axis `seed` first if each seed has its own. Missing advice is a masked row
+            (`numpy.ma`), an empty row of a table of pandas, or None in a list with an entry for
+            each round; NaN is refused. Or a function `advice(round, previous)` of the round,
+            counted from 1, and the decision that was played before it, written in jax.numpy. It
+            returns the decisions, or a pair of them and which advisers say something. A learner
+            without advisers gets one.
         forecast: predictions of the data, like `stream`, or "last" for the data of the round
             before. The last adviser is then the decision that is best for the prediction: it
-            minimises the loss over the domain, the kept cuts and the announced constraints. A
-            forecast with a NaN is missing.
+            minimises the loss over the domain, the kept cuts and the announced constraints;
+            `advice` is for the others. Rounds whose entries are masked (`numpy.ma`) have no
+            forecast; NaN is refused.
         chunk: number of rounds that are played at a time; by default chosen from the size of a
             round's data. Memory does not depend on the horizon, except for what is recorded.
         checkpoint: a folder. After each chunk all that is needed to continue is written there.

@@ -30,7 +30,7 @@ from .advice import (
     advice_of_rounds,
     check_advice_function,
     forecast_of_rounds,
-    last_data,
+    predicted_data,
 )
 from .announced import check_announced
 from .buffers import Staging
@@ -128,11 +128,12 @@ class Simulation:
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
         played = count_constraints(problem, first, problem.given(example, first), "stream")
         check_announced(learners, problem, stream, feedback)
-        advice = advice_of_rounds(advice, learners[0], problem, stream, feedback)
         forecast = forecast_of_rounds(forecast, learners[0], problem, stream, feedback)
+        predicted = forecast is not None
+        advice = advice_of_rounds(advice, learners[0], problem, stream, feedback, predicted)
         function = None if isinstance(advice, Stream) else advice
         if function is not None:
-            check_advice_function(function, learners[0], first)
+            check_advice_function(function, learners[0], first, predicted)
         thinning = min(every, stream.horizon + 1)  # beyond the horizon nothing is kept
         shape = Shape(
             learners=len(learners),
@@ -143,7 +144,7 @@ class Simulation:
             every=thinning,
             reveal=stream.function if isinstance(stream, Adversary) else None,
             advice=function,
-            advised=isinstance(advice, Stream) or forecast is not None,
+            advised=isinstance(advice, Stream) or predicted,
         )
         length = _chunk_length(shape, example, first.size, stream, chunk)
         short = chosen_passes() is None
@@ -279,13 +280,12 @@ class Simulation:
         return Chunk(start, rounds, data, Carry(state, totals), trimmed)
 
     def _before_rounds(self, start: int, length: int) -> tuple[Any, Any]:
-        """Return advice and forecasts of some rounds, None for what there is not."""
+        """Return what advisers say and forecasts of some rounds, each with whether it is known;
+        None for what there is not."""
         advice = self.advice.block(start, length) if isinstance(self.advice, Stream) else None
         if self.forecast is None:
             return advice, None
-        if isinstance(self.forecast, Stream):
-            return advice, self.forecast.block(start, length)
-        return advice, last_data(self.stream, start, length)
+        return advice, predicted_data(self.forecast, self.stream, start, length)
 
     def _read_from(self, start: int) -> int:
         """Return the round before which a chunk's data begin.

@@ -21,7 +21,7 @@ from ..problem.compatibility import count_constraints, first_decision
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from . import round as rounds
-from .advice import check_advised
+from .advice import as_told, check_advised
 from .announced import check_announced
 from .packing import as_arrays
 from .round import Game, GameState
@@ -98,24 +98,29 @@ def announce(
         state: the state before the round.
         z: the data of the announced constraints.
         advice: for `taut.Advised(learner, advisers)`, what each adviser would play: (adviser,
-            *decision), or a decision for one adviser. A row that is not finite is missing advice.
+            *decision), or a decision for one adviser. If some say nothing, a pair of it and which
+            do, (adviser,). Numbers that are not finite are a fault of the state.
     """
-    rows = None if advice is None else _advice(learner, state.x, advice)
-    return rounds.announce(_ready(learner, state.x), Game.of(problem), state, z, rows)
+    told = None if advice is None else _told(learner, state.x, advice)
+    return rounds.announce(_ready(learner, state.x), Game.of(problem), state, z, told)
 
 
-def _advice(learner: Learner, x: jax.Array, advice: Any) -> jax.Array:
-    """Return advice with an axis of advisers; it may be traced."""
+def _told(learner: Learner, x: jax.Array, advice: Any) -> rounds.Told:
+    """Return what advisers say; it may be traced."""
     count = check_advised(learner, None).advisers
-    rows = jnp.asarray(advice, x.dtype)
-    if rows.shape == x.shape and count == 1:
-        return rows[None]
-    if rows.shape != (count, *x.shape):
+    rows, given = advice if isinstance(advice, tuple) else (advice, True)
+    expected = [(count, *x.shape), *([x.shape] if count == 1 else [])]
+    if jnp.shape(rows) not in expected:
         raise ValueError(
-            f"advice: got shape {rows.shape}; expected {(count, *x.shape)}, the decisions of all "
+            f"advice: got shape {jnp.shape(rows)}; expected {expected[0]}, the decisions of all "
             "advisers"
         )
-    return rows
+    if jnp.shape(given) not in [(), (count,)]:
+        raise ValueError(
+            f"advice: got {jnp.shape(given)} as the shape of which advisers say something; "
+            f"expected {(count,)}"
+        )
+    return as_told((rows, given), None, jnp.zeros(expected[0], x.dtype))
 
 
 def step(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
-from ..engine import Array
+from ..engine import VERSION, Array
 from ..learners import Learner
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
@@ -50,9 +50,10 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
         header["history"] = player._history.asked
         if player._room is not None:
             header["room"] = player._room
+        if player._round_decision.advised:
+            header["advised"] = True
         if player.migration:
             header["migration"] = list(player.migration)
-        last = None if player._guard is None else player._guard.last
         parts = {
             "state": files.flat(player._layout.state.unpack(player._arrays, player._seen.stop)),
             "totals": player._running.to_arrays(),
@@ -60,7 +61,7 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
             "extremes": player._extremes.to_arrays(),
             "missing": player._missing.to_arrays(math.prod(player._shape)),
             "problem": player._fingerprint[1],
-            "last": {} if last is None else {"round": np.asarray(last[0]), **files.flat(last[1])},
+            "last": player._last_data.to_arrays(),
         }
         return header, player_file.as_arrays(parts)
 
@@ -90,6 +91,13 @@ def loaded(
         kept = learner is None or files.same(files.pack(learner), saved["learner"])
         if not changes.any and not renamed and kept:  # nothing has to be migrated
             return revived(files.unpack(saved["learner"]), problem, saved, arrays, given, **options)
+    except files.OtherState as error:
+        if renamed is None:
+            raise ValueError(
+                f"{came}, saved by taut {saved['version']}: {error} than those of "
+                f"{files.unpack(saved['learner'])!r} here, in taut {VERSION}. Load it with the "
+                "code that saved it, or pass migrate=True to go on from its decision"
+            ) from error
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
     if renamed is None:
@@ -119,6 +127,6 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
         player._named = player._named or player.constraint_names is not None
     player._extremes.restore(parts["extremes"], rounds)
     player._data.restore(saved.get("data"), saved["problem"].get("data"))
+    player._round_decision.lost = bool(saved.get("advised"))
     player.migration = player_file.saved_texts(saved.get("migration", []))
-    if player._guard is not None:
-        player._guard.restore(parts["last"], saved["problem"].get("data"))
+    player._last_data.restore(parts["last"], saved["problem"].get("data"))

@@ -41,12 +41,29 @@ class RoundDecision:
         self._problem, self._dtype, self._steps, self._layout = problem, dtype, steps, layout
         self._begun: Begun | None = None  # for the round about to be played
         self._data: Any = None  # what was announced for it
-        self._advice: tuple[Any, Any] = None, None  # advice and forecast for it
+        self._told: tuple[Any, Any] = None, None  # advice and forecast for it
+        self.lost = False
+        """Whether the round was begun with advice that is not in the file from which the player was
+        loaded."""
 
     @property
     def known(self) -> bool:
         """Whether advice for the coming round was taken, or announced constraints enforced."""
         return self._begun is not None
+
+    @property
+    def advised(self) -> bool:
+        """Whether the coming round was begun with advice or a forecast, perhaps before a file was
+        saved."""
+        return self.lost or self._told != (None, None)
+
+    def check_told(self, round: int) -> None:
+        """Refuse to play a round whose advice was lost."""
+        if self.lost:
+            raise TypeError(
+                f"advice: round {round} was begun with advice before the player was saved, and a "
+                "file does not hold it; call player.decide again with the same advice"
+            )
 
     def announce(self, z: Any, arrays: Any, round: int) -> Begun:
         """Enforce the constraints that the data `z` announce; return state and header."""
@@ -61,17 +78,19 @@ class RoundDecision:
             raise ValueError(
                 f"z: got a value that is not finite in round {round}; expected finite numbers"
             )
-        return self._take(arrays, data, self._advice, round)
+        return self._take(arrays, data, self._told, round)
 
-    def advise(self, advice: Array, forecast: Any, arrays: Any, round: int) -> Begun:
-        """Take the advice of all advisers, and a forecast or None; return state and header."""
+    def advise(self, said: Any, predicted: Any, arrays: Any, round: int) -> Begun:
+        """Take advice and a forecast, as `as_told` takes them; return state and header."""
         announced = self._problem.announced is not None
         if announced and self._begun is None and announced_needs_data(self._problem):
             raise TypeError(
                 f"advice: the announced constraints of round {round} are not known; call "
                 "player.announce(z) before"
             )
-        return self._take(arrays, self._data, (advice, forecast), round)
+        begun = self._take(arrays, self._data, (said, predicted), round)
+        self.lost = False
+        return begun
 
     def check(self, data: Any, round: int) -> None:
         """Refuse data of the round that differ from those that were announced."""
@@ -82,37 +101,44 @@ class RoundDecision:
             other = observed.get(path, value)
             if not np.array_equal(other, value):
                 name = f"z{jax.tree_util.keystr(path)}"
+                came, announced = arguments.entries(other), arguments.entries(value)
                 raise Refused(
-                    f"{name}: got {_shown(other)} in round {round}; expected {_shown(value)}, as "
-                    "was announced",
+                    f"{name}: got {came} in round {round}; expected {announced}, as was announced",
                     entry=name,
-                    came=_shown(other),
-                    announced=_shown(value),
+                    came=came,
+                    announced=announced,
                 )
 
     def enforced(self, arrays: Any, round: int) -> Begun:
         """Return state and header after announced constraints were enforced; if they need data,
         these must be announced."""
+        self.check_told(round)
         if self._begun is None:
             if announced_needs_data(self._problem):
                 raise TypeError(
                     f"decision: the announced constraints of round {round} are not known; call "
                     "player.announce(z) before"
                 )
-            return self._take(arrays, None, self._advice, round)
+            return self._take(arrays, None, self._told, round)
         return self._begun
 
-    def _take(self, arrays: Any, data: Any, advice: tuple[Any, Any], round: int) -> Begun:
+    def _take(self, arrays: Any, data: Any, told: tuple[Any, Any], round: int) -> Begun:
         """Take advice and enforce announced constraints, or raise an error if no decision satisfies
         them."""
-        heeded = self._steps.take(heeded_step, arrays, data, *advice)
+        heeded = self._steps.take(heeded_step, arrays, data, *told)
         report = np.asarray(heeded[0])
+        if report[0]:  # advice and predicted data are finite
+            raise Refused(
+                f"forecast: got predicted data with which the loss of round {round} is not finite; "
+                "expected data with a finite loss",
+                entry="forecast",
+            )
         if report[1] > max(EXACT, 1e3 * float(np.finfo(self._dtype).eps)):
             state, previous = self._layout.state.unpack(heeded, self._layout.header)
             inside = nearest_known(self._problem, np.asarray(state.x), data, previous, round)
             heeded = self._steps.take(moved_step, heeded, jnp.asarray(inside, self._dtype))
             report = np.asarray(heeded[0])
-        self._begun, self._data, self._advice = (heeded, report), data, advice
+        self._begun, self._data, self._told = (heeded, report), data, told
         return self._begun
 
     def played(self, decision: Any, arrays: Any) -> Begun:
@@ -128,7 +154,7 @@ class RoundDecision:
         x = jnp.asarray(given, self._dtype)
         if not np.asarray(self._problem.domain.contains(x, 1e-9)):
             raise ValueError(
-                f"played: got {np.array2string(given, threshold=8)}, outside the domain; expected "
+                f"played: got {arguments.entries(given)}, outside the domain; expected "
                 "a point inside"
             )
         if self._begun is not None:
@@ -138,11 +164,7 @@ class RoundDecision:
 
     def forget(self) -> None:
         """The round is over: what was announced and advised no longer applies."""
-        self._begun, self._data, self._advice = None, None, (None, None)
-
-
-def _shown(value: Any) -> str:
-    return np.array2string(np.asarray(value), threshold=8)
+        self._begun, self._data, self._told, self.lost = None, None, (None, None), False
 
 
 def nearest_known(problem: Problem, x: Array, data: Any, previous: Any, round: int) -> Array:

@@ -19,7 +19,6 @@ from ..engine import Array
 from ..problem.problem import Problem
 from .extremes import NAMES
 from .hooks import Event, Refused
-from .tag import filled
 
 __all__ = ["Guard", "Limits", "as_limits", "check_reaction", "refuted_event", "thresholds"]
 
@@ -153,7 +152,7 @@ def as_limits(limits: Any) -> Guard | None:
 
 
 class Guard:
-    """Limits on data, with the data of the last round for limits on their change.
+    """Limits on data.
 
     Arguments:
         limits: by the name of the data; under None for all of them.
@@ -161,12 +160,11 @@ class Guard:
 
     def __init__(self, limits: dict[str | None, Limits]) -> None:
         self._limits = limits
-        self.last: tuple[int, Any] | None = None  # round and data that were observed last
-        self.before: tuple[int, Any] | None = None  # the same before that, for `undo`
 
-    def refuse(self, data: Any, round: int) -> None:
-        """Raise an error if data of this round are outside the limits."""
-        number, last = self.last or (round, None)
+    def refuse(self, data: Any, round: int, known: tuple[int, Any] | None) -> None:
+        """Raise an error if data of this round are outside the limits; `known` are round and data
+        that were observed last."""
+        number, last = known or (round, None)
         for name, limits in self._limits.items():
             if name is None:
                 self._each(limits, data, last, round - number, round)
@@ -189,22 +187,6 @@ class Guard:
         others = [None] * len(leaves) if last is None else jax.tree.leaves(last)
         for (path, leaf), then in zip(leaves, others, strict=True):
             plain.refuse(f"z{jax.tree_util.keystr(path)}", leaf, then, rounds, round)
-
-    def remember(self, data: Any, round: int) -> None:
-        """Remember the data of a round that was accepted."""
-        copied = jax.tree.map(np.array, data)
-        self.before, self.last = self.last, (round, copied)
-
-    def take_back(self) -> None:
-        """Forget the data of the last round."""
-        self.last = self.before
-
-    def restore(self, arrays: Mapping[str, Array], structure: Any) -> None:
-        """Continue from the last data in a file, if there are any."""
-        if not arrays or structure is None:
-            return
-        leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
-        self.last = int(arrays["round"]), filled(structure, leaves)
 
 
 def check_reaction(reaction: Any, name: str = "on_refuted") -> None:

@@ -29,7 +29,7 @@ def skip(player: Player, reason: str) -> None:
     require_jax(tracing=False)
     with player._lock:
         arrays, report = player._arrays, player._report
-        if player._round_decision.known:
+        if player._round_decision.known or player._round_decision.lost:
             arrays, report = player._before_round()
         missing, lost = player._missing, player._missing.lost(player.learner)
         after = player._steps.take(skipped_step, arrays, np.asarray(lost, np.int32))
@@ -65,7 +65,9 @@ def observe_late(player: Player, round: int, z: Any) -> None:
             late = player._missing.find(number, player.round)
             data = player._cast(z)
             if player._guard is not None:
-                player._guard.refuse(data, number)
+                earlier = player._last_data.last
+                known = earlier if earlier is not None and earlier[0] < number else None
+                player._guard.refuse(data, number, known)
             shape, dtype = player._shape, player._dtype
             previous = late.previous
             given = (
@@ -87,7 +89,7 @@ def observe_late(player: Player, round: int, z: Any) -> None:
         player._running.add(scored)
         player._extremes.add_late(report[player._seen], number, late.decision)
         player._missing = player._missing.arrived(number)
-        player._remember(data)
+        player._remember(data, number)
         if report[0]:
             alarm(player, number)
 
@@ -106,10 +108,10 @@ def undo(player: Player) -> None:
         player._extremes.take_back()
         player._extremes.changed -= moved
         player._round_decision.forget()
+        player._asked = None
         if not skipped:
             player._running.take_back()
-            if player._guard is not None:
-                player._guard.take_back()
+            player._last_data.take_back()
             if not player._running.rounds:
                 player._data.forget()
         LOG.info(

@@ -107,10 +107,20 @@ def migrated(
     by: Learner = files.unpack(saved["learner"])
     before = domain_from_dict(saved["domain"])
     place = _places(problem, before, saved["problem"], renamed, notes)
-    state = _state(with_room(by, saved.get("room")), before, saved, parts, feedback)
-    inner = getattr(state[0], "inner", state[0])
+    decision = np.asarray(parts["state"]["0"], float)  # the first part of every state
+    inner: Any = None
+    old_previous: Any = None
+    try:
+        state, old_previous = _state(
+            with_room(by, saved.get("room")), before, saved, parts, feedback
+        )
+        inner = getattr(state, "inner", state)
+    except files.OtherState as error:
+        if decision.shape != before.shape or not np.isfinite(decision).all():
+            raise
+        notes.append(f"all but the decision: the file is of taut {saved['version']}, and {error}")
     centre = np.asarray(problem.domain.centre, float).ravel()
-    x = np.where(place >= 0, np.asarray(state[0].x, float).ravel()[place], centre)
+    x = np.where(place >= 0, decision.ravel()[place], centre)
     x1 = problem.domain.project(jnp.asarray(x.reshape(problem.domain.shape), saved["dtype"]))
     player = Player(
         learner or _resized(by, before, problem, notes),
@@ -126,11 +136,11 @@ def migrated(
     if player._room is not None and saved.get("room") is not None:
         player._make_room(saved["room"])
     own, previous = player._layout.state.unpack(player._arrays, player._seen.stop)
-    if previous is not None and state[1] is not None:
-        there = np.asarray(state[1], float).ravel()[place]
+    if previous is not None and old_previous is not None:
+        there = np.asarray(old_previous, float).ravel()[place]
         there = np.where(place >= 0, there, np.asarray(x1, float).ravel())
         previous = jnp.asarray(there.reshape(problem.domain.shape), saved["dtype"])
-    taken = _taken(player, own, inner, place, changed, notes)
+    taken = own if inner is None else _taken(player, own, inner, place, changed, notes)
     player._set_state((taken, previous))
     rounds = _rounds(parts, before, saved)
     player._missing = MissingRounds(migrated=rounds)
@@ -146,7 +156,9 @@ def migrated(
 def _needs_count(problem: Problem) -> bool:
     from ..play.announced import announced_needs_data
 
-    return problem.announced is not None and announced_needs_data(problem)
+    if problem.announced is None or problem.announced_count is not None:
+        return False
+    return announced_needs_data(problem)
 
 
 def _rounds(parts: Mapping[str, dict[str, Array]], before: Domain, saved: Mapping[str, Any]) -> int:

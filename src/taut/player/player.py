@@ -21,7 +21,7 @@ from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
 from ..learners.protocols import Grows, is_random, points_of, seeded
 from ..learners.registry import as_learner, with_default
-from ..play.advice import advice_of_round, check_advised
+from ..play.advice import LAST, advice_of_round, check_advised
 from ..play.announced import check_announced, count_announced
 from ..play.default import default_learner
 from ..play.packing import Packing, as_arrays
@@ -52,6 +52,7 @@ from .growth import first_room, padded, with_room
 from .guards import as_limits, check_reaction, thresholds
 from .history import History
 from .hooks import Event, Hooks
+from .last_data import LastData
 from .missing import MissingRounds
 from .steps import (
     Layout,
@@ -170,7 +171,6 @@ class Player(Displayed):
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
         self._lay_out(ready, state)
         self._weights = Weights.of(ready, self._layout)
-        self._last_data: Any = None  # of the last round, for forecasts
         self._running = RunningTotals(self._count)
         rows = None if history is None else arguments.count("history", history, 0)
         self._history = History(self._count, math.prod(self._shape), rows)
@@ -200,6 +200,7 @@ class Player(Displayed):
     def _watch(self, limits: Any, on_refuted: Any) -> None:
         """Set guards, hooks, and what `undo` and files need."""
         self._guard, self._hooks = as_limits(limits), Hooks()
+        self._last_data = LastData(self._guard is not None or self._weights is not None)
         self._on_refuted = on_refuted
         check_reaction(on_refuted)
         self._checked_every: int | None = None  # rounds between two looks at all bounds
@@ -258,7 +259,8 @@ class Player(Displayed):
         that sees requests first, the decision for the last request. If announced constraints depend
         on data, call `announce` before.
         """
-        if self.problem.announced is not None or self._round_decision.known:
+        begun = self._round_decision
+        if self.problem.announced is not None or begun.known or begun.lost:
             with self._lock:
                 report = self._before_round()[1]
         else:
@@ -337,7 +339,9 @@ class Player(Displayed):
         rounds that were observed.
 
         A player does not keep the data of its rounds. `certificate(stream=data)` with the data of
-        all rounds so far measures regret as well, and checks more assumptions.
+        all rounds so far measures regret as well, and checks more assumptions. With advisers, and
+        previous decisions or announced constraints, it needs `advice=` or `forecast=` of all
+        rounds too, as `taut.simulate` takes them.
         """
         from ..judge.live import certify_player
 
@@ -442,17 +446,23 @@ class Player(Displayed):
             )
         require_jax(tracing=False)
         with self._lock:
-            rows = advice_of_round(advice, learner, self.problem, self._dtype)
-            if isinstance(forecast, str):
-                arguments.one_of("forecast", forecast, ("last",))
-                forecast = self._last_data
-            elif forecast is not None:
-                forecast = self._forecast(forecast)
-            begun = self._round_decision.advise(rows, forecast, self._arrays, self.round)
+            said = advice_of_round(advice, learner, self.problem, self._dtype, forecast is not None)
+            predicted = None if forecast is None else self._forecast(forecast)
+            begun = self._round_decision.advise(said, predicted, self._arrays, self.round)
             return self.problem.present(begun[1][self._played].reshape(self._shape).copy())
 
     def _forecast(self, forecast: Any) -> Any:
-        """Return predicted data in the form of a round's data, or refuse them."""
+        """Return predicted data in the form of a round's data and whether they are known, or refuse
+        them."""
+        if isinstance(forecast, str):
+            arguments.one_of("forecast", forecast, (LAST,))
+            last = self._last_data.last
+            if last is None and self.observed:
+                raise ValueError(
+                    f"forecast: got {LAST!r}, but the data before round {self.round} are not in "
+                    "the file; expected the predicted data"
+                )
+            return None if last is None else (last[1], np.ones((), bool))
         decision = self._report[self._played].reshape(self._shape)
         counts = self._learned, self._announced
         try:
@@ -465,7 +475,7 @@ class Player(Displayed):
                 f"forecast: got a value that is not finite in round {self.round}; expected finite "
                 "numbers, or no forecast"
             )
-        return data
+        return data, np.ones((), bool)
 
     @property
     def weights(self) -> dict[int, Array] | None:
@@ -507,6 +517,7 @@ class Player(Displayed):
     def _before_round(self) -> tuple[Any, Array]:
         """Return the state with which the round is played, and its header."""
         if self.problem.announced is None and not self._round_decision.known:
+            self._round_decision.check_told(self.round)
             return self._arrays, self._report
         return self._round_decision.enforced(self._arrays, self.round)
 
@@ -583,10 +594,8 @@ class Player(Displayed):
         else:
             arrays, report, data = self._revealed(z, before[0])
             self._accept(arrays, report, before[1])
-            if self._weights is not None:
-                self._last_data = data
-            if not self._data.known or self._guard is not None or not self._named:
-                self._remember(data)
+            if not self._data.known or self._last_data.kept or not self._named:
+                self._remember(data, self.round - 1)
         if played is not None:
             self._extremes.changed += 1
             self._last = (*self._last[:-1], True)
@@ -715,7 +724,7 @@ class Player(Displayed):
         if data is None:  # rarely: walking a tree takes time
             data = self._cast(z)
         if self._guard is not None:
-            self._guard.refuse(data, self.round)
+            self._guard.refuse(data, self.round, self._last_data.last)
         if self.problem.announced is not None:
             self._round_decision.check(data, self.round)
         arrays = self._steps.take(revealed_step, before, data)
@@ -766,15 +775,14 @@ class Player(Displayed):
             )
         arrays, report, data = self._asked
         self._accept(arrays, report, report)
-        self._remember(data)
+        self._remember(data, self.round - 1)
         self._asked = None
 
-    def _remember(self, data: Any) -> None:
+    def _remember(self, data: Any, round: int) -> None:
         """Remember the data of a round that was accepted. The first show the names of
         constraints."""
         self._data.remember(data)
-        if self._guard is not None:
-            self._guard.remember(data, self.round - 1)
+        self._last_data.remember(data, round)
         if not self._named:
             decision = self._report[self._played].reshape(self._shape)
             given = self.problem.given(data, decision)

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 from ..learners import Learner
 from ..learners.half_space.announced import relative_violation
 from ..learners.protocols import LateRounds, moved
-from ..play.compile import Executable, compiled, facts_of
+from ..play.advice import as_told
+from ..play.executables import Executables
 from ..play.packing import Packing
 from ..play.round import (
     FAULTS,
@@ -33,7 +34,6 @@ from ..play.round import (
     reveal,
 )
 from ..problem.problem import Problem
-from ..problem.programs import programs_of
 from ..problem.rounds import MeasuredRound, Round
 from .extremes import COLUMNS, NAMES, round_extremes
 
@@ -98,9 +98,7 @@ class Steps:
     def __init__(
         self, problem: Problem, learner: Learner, layout: Layout, fixed: tuple[Any, ...]
     ) -> None:
-        self._problem, self._layout, self._fixed = problem, layout, fixed
-        self._facts = facts_of(learner, problem.domain, seeds=1)
-        self._compiled: dict[Any, Executable] = {}
+        self._executables, self._fixed = Executables(problem, learner, layout), fixed
 
     def fix(self, fixed: tuple[Any, ...]) -> None:
         """Replace what is packed as game, learner and thresholds."""
@@ -108,15 +106,9 @@ class Steps:
 
     def take(self, step: Callable[..., Any], state: tuple[Any, ...], *given: Any) -> Any:
         """Return the packed state after a step from a packed state."""
-        leaves, structure = jax.tree.flatten(given)
         # Announced data may be other ones in every round, and so may data after a refused round.
-        key = (step, structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
-        executable = self._compiled.get(key)
-        if executable is None:
-            programs, passed = programs_of(self._problem), (*self._fixed, *state, *given)
-            executable = compiled(programs, _rewritten, (step, self._layout), self._facts, passed)
-            self._compiled[key] = executable
-        return executable(*self._fixed, *state, *given)
+        passed = (*self._fixed, *state, *given)
+        return self._executables.call(_rewritten, step, passed, given)
 
 
 def _rewritten(
@@ -207,11 +199,14 @@ def _packed(
 
 
 def heeded_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
-    """(*fixed, *state, z, advice, forecast) -> *state: take advice, enforce announced constraints.
-    The header has their largest relative violation."""
-    *given, z, advice, forecast = arrays
+    """(*fixed, *state, z, said, predicted) -> *state: take advice and a forecast, as `as_told` does
+    it, and enforce announced constraints. The header has their largest relative violation."""
+    *given, z, said, predicted = arrays
     game, learner, state = layout.unpack(tuple(given))
-    after = announce(learner, game, state, z, advice, forecast)
+    told = None
+    if said is not None or predicted is not None:
+        told = as_told(said, predicted, state.learner.advice)
+    after = announce(learner, game, state, z, told)
     if game.announced is None:
         return _unplayed(layout, after)
     return _unplayed(layout, after, relative_violation(after.x, announced_round(game, state, z)))
@@ -228,4 +223,4 @@ def _unplayed(layout: Layout, state: GameState, tag: Any = 0) -> tuple[jax.Array
     """Return the packed state of a round that was not played yet; the number `tag` is in the place
     of the loss."""
     nothing = jnp.zeros(layout.header - 2 - state.x.size - len(COLUMNS), state.x.dtype)
-    return layout.pack(state, header(0, tag, nothing, state.x))
+    return layout.pack(state, header(state.faults % FAULTY, tag, nothing, state.x))

@@ -19,7 +19,15 @@ from ..problem.domains.support import centre_of, project_rows
 from ..problem.evaluation import constraint_evaluation, loss_evaluation
 from ..problem.problem import Problem
 
-__all__ = ["Differences", "differences", "filled", "fingerprint", "skeleton", "tag_of"]
+__all__ = [
+    "Differences",
+    "differences",
+    "example_rows",
+    "filled",
+    "fingerprint",
+    "skeleton",
+    "tag_of",
+]
 
 PROBES = 6
 """Decisions at which loss and constraints are evaluated, each with data of its own."""
@@ -68,6 +76,11 @@ def filled(described: Any, leaves: list[Array]) -> Any:
     if shapes != [(leaf.shape, leaf.dtype) for leaf in expected]:
         raise ValueError("its last data have other shapes or types")
     return jax.tree.unflatten(structure, leaves)
+
+
+def example_rows(described: Any) -> Any:
+    """Return data of the described structure, one row of them."""
+    return jax.tree.map(lambda leaf: leaf[None], _example(described, np.random.default_rng(0)))
 
 
 def _example(described: Any, rng: np.random.Generator) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -87,6 +87,8 @@ class Problem(Displayed):
     decision."""
     announced: Constraints | None = None
     """Constraints that are known before a round's decision is played."""
+    announced_count: int | None = None
+    """The number of announced constraints, if it is known without the data of a round."""
     own_rest: Problem | None = None
     """The problem that `taut.steady` returned, if it was not made from loss and constraints."""
     domain: Domain
@@ -289,8 +291,17 @@ class Problem(Displayed):
         return decision
 
     def assemble(self, decision: Any) -> Any:
-        """Convert a user's decision to an array: the inverse of `present`."""
-        return decision
+        """Convert a user's decision to an array: the inverse of `present`. Its entries may be given
+        by their names, as a dict or a row of a table."""
+        names, named = self.coordinate_names, isinstance(decision, Mapping)
+        if names is None or not (named or labels_of(decision)):
+            return decision
+        if sorted(decision.keys()) != sorted(names):
+            raise ValueError(
+                f"decision: got the entries {', '.join(map(str, decision.keys()))}; expected "
+                f"{', '.join(names)}"
+            )
+        return np.reshape([decision[name] for name in names], self.domain.shape)
 
     def offline(
         self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
