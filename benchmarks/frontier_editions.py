@@ -74,7 +74,7 @@ LEARNERS: dict[str, Callable[[taut.Problem, int], Any]] = {
 
 def editions(quick: bool) -> None:
     """Print a table for each stream, and a table of all of them for docs/theory.md."""
-    rounds, seeds = (256, 2) if quick else (1024, 3)
+    rounds, seeds = (256, 2) if quick else (2048, 5)
     names = [*FROM_THE_ARENA, *OWN]
     results = {
         name: _table(name, rounds, seeds) for name in (names[:1] + names[-1:] if quick else names)

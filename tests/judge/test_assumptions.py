@@ -11,7 +11,16 @@ import pytest
 
 import taut
 from taut.engine import _enable_x64
-from taut.judge.assumptions import PROBED, PROVEN, REFUTED, VERIFIED, _convex, check, check_slater
+from taut.judge.assumptions import (
+    PROBED,
+    PROVEN,
+    REFUTED,
+    VERIFIED,
+    _convex,
+    _Probes,
+    check,
+    check_slater,
+)
 from taut.judge.guarantees import setting_of, standing
 from taut.judge.observed import observe
 from taut.judge.probes import probe, walk_back
@@ -178,8 +187,8 @@ def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
         order = rng.permutation(400)
         partner, found = points[order], probe(problem, points, order, np.zeros((1, 2), np.float32))
         assert found["excess_gap"].min() < 0
-        gap, scale = found["excess_gap"], found["excess_scale"]
-        judged = _convex(problem, "constraints", gap, scale, points, partner, None)
+        probes = _Probes(problem, points, partner, found, None, None)
+        judged = _convex(probes, "constraints", "excess", None)
     assert judged.status == status, judged.detail
 
 

@@ -9,9 +9,9 @@ rounds of the run, and with values at decisions all over the domain in a sample 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -76,6 +76,34 @@ class Assumption:
         return self.status == REFUTED
 
 
+class _Probes(NamedTuple):
+    """Decisions at which assumptions are tried, with what is known there."""
+
+    problem: Problem
+    points: Array
+    partner: Array
+    """The other decision of each pair; empty without data."""
+    values: Mapping[str, Array]
+    """What `probe` found at the pairs; empty without data."""
+    seen: Observations
+    facts: Facts
+
+    @property
+    def unit(self) -> float:
+        """How far rounding can move a number, as a share of the numbers that are added up."""
+        return UNITS * float(np.finfo(self.points.dtype).eps)
+
+    @property
+    def slack(self) -> float:
+        """The same, and at least `SLACK`."""
+        return max(SLACK, self.unit)
+
+    def worst(self, score: Array) -> dict[str, Array]:
+        """Return the pair with the largest score, (round, point)."""
+        i = int(np.argmax(score)) % score.shape[1]
+        return {"x": np.asarray(self.points[i]), "y": np.asarray(self.partner[i])}
+
+
 def check(
     problem: Problem,
     stream: Stream | None,
@@ -104,43 +132,31 @@ def check(
         default_float()
     )  # played ones first
     if stream is None:
-        without = _without_data(problem, points, seen, facts)
-        return tuple(one for one in without if one is not None)
+        nothing = points[:0]
+        without = _without_data(_Probes(problem, points, nothing, {}, seen, facts))
+        return tuple(assumption for assumption in without if assumption is not None)
     data = _sampled(stream, when, points)
     order = generator(who).permutation(len(points))
-    partner, found = points[order], probe(problem, points, order, data)
+    values = probe(problem, points, order, data)
+    probes = _Probes(problem, points, points[order], values, seen, facts)
     rounds = None if not problem.constraints.takes_data else data
-    gaps = {"losses": facts.convex_losses, "constraints": facts.convex_constraints}
-    kinds = {"losses": "loss", "constraints": "excess"}
-    checks = [
+    checks = (
         _domain(problem, points),
-        *(
-            _convex(
-                problem,
-                what,
-                found[f"{kind}_gap"],
-                found[f"{kind}_scale"],
-                points,
-                partner,
-                gaps[what],
-            )
-            for what, kind in kinds.items()
-        ),
-        _largest("loss_lipschitz", problem, found["loss_slope"], points, seen, facts),
-        _largest("constraint_lipschitz", problem, found["excess_slope"], points, seen, facts),
-        _largest("constraint_range", problem, found["excess_reach"], points, seen, facts),
-        _range(problem, found["loss"], points, seen, facts),
+        _convex(probes, "losses", "loss", facts.convex_losses),
+        _convex(probes, "constraints", "excess", facts.convex_constraints),
+        *_extremes(probes),
         _radius(problem, points),
-        _count(problem, found["excess"]),
-        _strong(problem, found, points, partner, facts),
-        _smooth(problem, found, points, partner, facts),
-        _centre(problem, seen),
+        _count(problem, values["excess"]),
+        _strong(probes),
+        _smooth(probes),
+        _centre(probes),
         check_slater(problem, rounds, facts=facts),
-        _error_bound(problem, points, seen, facts),
+        _error_bound(probes),
         _half_spaces(problem, facts),
-        *_kinds(problem, found, points, partner, facts),
-        None if feasible is None else _projection(problem, feasible, points),
-    ]
+        _fixed(problem),
+        _affine(probes),
+        None if feasible is None else _projection(probes, feasible),
+    )
     return tuple(assumption for assumption in checks if assumption is not None)
 
 
@@ -153,24 +169,19 @@ def _proven(name: str, problem: Problem, facts: Facts) -> Assumption | None:
     return Assumption(name, fact.kind, text)
 
 
-def _without_data(
-    problem: Problem, points: Array, seen: Observations, facts: Facts
-) -> Iterator[Assumption | None]:
+def _without_data(probes: _Probes) -> Iterator[Assumption | None]:
     """What can be checked of a player, whose data are not kept."""
-    yield _domain(problem, points)
-    for name in ("loss_lipschitz", "constraint_lipschitz", "constraint_range"):
-        yield _largest(name, problem, None, points, seen, facts)
-    yield _range(problem, None, points, seen, facts)
-    yield _radius(problem, points)
-    yield _centre(problem, seen)
-    name = str(Assumes.FIXED_CONSTRAINTS)
+    problem = probes.problem
+    yield _domain(problem, probes.points)
+    yield from _extremes(probes)
+    yield _radius(problem, probes.points)
+    yield _centre(probes)
+    yield _fixed(problem)
     if problem.constraints.takes_data:
-        yield Assumption(name, REFUTED, "the constraints depend on the round's data", {})
         return
-    yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
-    yield check_slater(problem, facts=facts)
-    yield _error_bound(problem, points, seen, facts)
-    yield _half_spaces(problem, facts)
+    yield check_slater(problem, facts=probes.facts)
+    yield _error_bound(probes)
+    yield _half_spaces(problem, probes.facts)
 
 
 def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
@@ -182,39 +193,17 @@ def _sampled(stream: Stream, key: Any, points: Array) -> Any:
     return sample_rounds(stream, key, min(ROUNDS, stream.horizon * stream.seeds), points)
 
 
-def _unit(points: Array) -> float:
-    """How far rounding can move a number, as a share of the numbers that are added up."""
-    return UNITS * float(np.finfo(points.dtype).eps)
-
-
-def _slack(points: Array) -> float:
-    return max(SLACK, _unit(points))
-
-
-def _worst(score: Array, points: Array) -> tuple[int, int, Array]:
-    round, point = np.unravel_index(int(np.argmax(score)), score.shape)
-    return int(round), int(point), np.asarray(points[point])
-
-
-def _convex(
-    problem: Problem,
-    what: str,
-    gap: Array,
-    scale: Array,
-    points: Array,
-    partner: Array,
-    fact: Fact | None,
-) -> Assumption:
-    name = f"convex {what}"
-    short = -gap - _slack(points) * (1e-3 * scale.max() + scale)
+def _convex(probes: _Probes, what: str, kind: str, fact: Fact | None) -> Assumption:
+    name, problem = f"convex {what}", probes.problem
+    gap, scale = probes.values[f"{kind}_gap"], probes.values[f"{kind}_scale"]
+    short = -gap - probes.slack * (1e-3 * scale.max() + scale)
     if short.max() > 0:
-        _, i, x = _worst(short, points)
-        y = np.asarray(partner[i])
+        i = int(np.argmax(short)) % len(probes.points)
         detail = (
-            f"one of the {what} at y lies {-gap.reshape(-1, len(points))[:, i].min():.3g} below "
-            "its tangent at x"
+            f"one of the {what} at y lies {-gap.reshape(-1, len(probes.points))[:, i].min():.3g} "
+            "below its tangent at x"
         )
-        return Assumption(name, REFUTED, detail, {"x": x, "y": y})
+        return Assumption(name, REFUTED, detail, probes.worst(short))
     if problem.proof_of_convexity:
         return Assumption(name, PROVEN, f"by {problem.proof_of_convexity}")
     if fact is not None:
@@ -222,52 +211,63 @@ def _convex(
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
 
 
+def _extremes(probes: _Probes) -> Iterator[Assumption | None]:
+    """The constants that bound what is seen: in all rounds of the run, and wherever else it was
+    tried."""
+    values, points, sizes = probes.values, probes.points, probes.seen
+    kinds = {
+        "loss_lipschitz": ("loss_slope", 0.0),
+        "constraint_lipschitz": ("excess_slope", 0.0),
+        # Ranges are those of values, in which larger numbers may cancel.
+        "constraint_range": ("excess_reach", sizes.constraint_size),
+    }
+    for name, (kind, size) in kinds.items():
+        elsewhere = None
+        if kind in values:
+            largest = float(values[kind].max())
+            elsewhere = (
+                largest,
+                "at x, which was not played",
+                {"x": probes.worst(values[kind])["x"]},
+            )
+        yield _largest(name, probes, size, elsewhere)
+    elsewhere = None
+    if values:
+        loss = values["loss"]
+        spread = loss.max(axis=1) - loss.min(axis=1)
+        row = loss[int(np.argmax(spread))]
+        ends = {"x": np.asarray(points[row.argmax()]), "y": np.asarray(points[row.argmin()])}
+        elsewhere = float(spread.max()), "between x and y", ends
+    yield _largest("loss_range", probes, sizes.loss_size, elsewhere)
+
+
 def _largest(
-    name: str,
-    problem: Problem,
-    sampled: Array | None,
-    points: Array,
-    seen: Observations,
-    facts: Facts,
+    name: str, probes: _Probes, size: float, elsewhere: tuple[float, str, Any] | None
 ) -> Assumption | None:
-    stated = getattr(problem.constants, name)
+    """A constant that bounds what was observed, and `elsewhere` a number, where it is, and a
+    witness."""
+    constants, seen = probes.problem.constants, probes.seen
+    stated = getattr(constants, name)
     if stated is None:
         return None
     extreme: Extreme = getattr(seen, name)
-    text = f"{SYMBOLS[name]} = {stated:.6g} ({problem.constants.source(name)})"
-    # A range is that of values, in which larger numbers may cancel.
-    room = _slack(points) * stated + _unit(points) * (
-        seen.constraint_size if name == "constraint_range" else 0.0
-    )
-    known = _exceeded(name, stated, room, text, extreme) or _proven(name, problem, facts)
-    if known is not None:
-        return known
-    if sampled is None:
-        return _only_seen(name, text, seen, extreme)
-    if sampled.max() > stated + room + 1e-12:
-        _, _, x = _worst(sampled, points)
-        return Assumption(
-            name, REFUTED, f"{text}, but {sampled.max():.6g} at x, which was not played", {"x": x}
-        )
-    return Assumption(
-        name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {sampled.max():.6g}"
-    )
-
-
-def _only_seen(name: str, text: str, seen: Observations, extreme: Extreme) -> Assumption:
-    if not np.isfinite(extreme.value):
-        return Assumption(name, GIVEN, f"{text}, not observed")
-    return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}")
-
-
-def _exceeded(
-    name: str, stated: float, room: float, text: str, extreme: Extreme
-) -> Assumption | None:
-    if extreme.value <= stated + room + 1e-12:
-        return None
-    seed = "" if extreme.seed is None else f" of seed {extreme.seed}"
-    detail = f"{text}, but {extreme.value:.6g} in round {extreme.round}{seed}"
-    return Assumption(name, REFUTED, detail, extreme.witness)
+    text = f"{SYMBOLS[name]} = {stated:.6g} ({constants.source(name)})"
+    most = stated + probes.slack * stated + probes.unit * size + 1e-12
+    if extreme.value > most:
+        seed = "" if extreme.seed is None else f" of seed {extreme.seed}"
+        detail = f"{text}, but {extreme.value:.6g} in round {extreme.round}{seed}"
+        return Assumption(name, REFUTED, detail, extreme.witness)
+    proven = _proven(name, probes.problem, probes.facts)
+    if proven is not None:
+        return proven
+    if elsewhere is None:
+        if not np.isfinite(extreme.value):
+            return Assumption(name, GIVEN, f"{text}, not observed")
+        return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}")
+    largest, where, witness = elsewhere
+    if largest > most:
+        return Assumption(name, REFUTED, f"{text}, but {largest:.6g} {where}", witness)
+    return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {largest:.6g}")
 
 
 def _over_all(seen: Observations, extreme: Extreme) -> str:
@@ -275,37 +275,6 @@ def _over_all(seen: Observations, extreme: Extreme) -> str:
         return f"largest over rounds {seen.since:,} to {seen.rounds:,} {extreme.value:.6g}"
     of_all = f"{seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" if seen.seeds > 1 else "")
     return f"largest over all {of_all} {extreme.value:.6g}"
-
-
-def _range(
-    problem: Problem, loss: Array | None, points: Array, seen: Observations, facts: Facts
-) -> Assumption | None:
-    stated = problem.constants.loss_range
-    if stated is None:
-        return None
-    text = f"F = {stated:.6g} ({problem.constants.source('loss_range')})"
-    room = _slack(points) * stated + _unit(points) * seen.loss_size
-    known = _exceeded("loss_range", stated, room, text, seen.loss_range)
-    known = known or _proven("loss_range", problem, facts)
-    if known is not None:
-        return known
-    if loss is None:
-        return _only_seen("loss_range", text, seen, seen.loss_range)
-    spread = loss.max(axis=1) - loss.min(axis=1)
-    if spread.max() > stated + room + 1e-12:
-        row = int(np.argmax(spread))
-        ends = {
-            "x": np.asarray(points[loss[row].argmax()]),
-            "y": np.asarray(points[loss[row].argmin()]),
-        }
-        return Assumption(
-            "loss_range", REFUTED, f"{text}, but {spread.max():.6g} between x and y", ends
-        )
-    return Assumption(
-        "loss_range",
-        PROBED,
-        f"{text}, {_over_all(seen, seen.loss_range)}, elsewhere {spread.max():.6g}",
-    )
 
 
 def _count(problem: Problem, excess: Array) -> Assumption | None:
@@ -365,74 +334,51 @@ def _domain(problem: Problem, points: Array) -> Assumption:
     )
 
 
-def _strong(
-    problem: Problem, probe: dict[str, Array], points: Array, partner: Array, facts: Facts
-) -> Assumption | None:
-    modulus = problem.constants.strong_convexity
+def _strong(probes: _Probes) -> Assumption | None:
+    constants, values = probes.problem.constants, probes.values
+    modulus = constants.strong_convexity
     if modulus == 0:
         return None
-    proven = _proven("strong_convexity", problem, facts)
-    if proven is not None:
-        return proven
-    source = problem.constants.source("strong_convexity")
-    short = (
-        modulus / 2 * probe["length"] ** 2
-        - probe["loss_gap"]
-        - _slack(points) * (1e-3 * probe["loss_scale"].max() + probe["loss_scale"])
-    )
-    if short.max() > 0:
-        _, i, x = _worst(short, points)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            seen = np.nanmin(
-                np.where(
-                    probe["length"] > 1e-6, 2 * probe["loss_gap"] / probe["length"] ** 2, np.inf
-                )
-            )
-        detail = (
-            f"H = {modulus:.6g} ({source}), but the losses curve by {seen:.6g} only between x and y"
-        )
-        return Assumption(
-            "strong_convexity", REFUTED, detail, {"x": x, "y": np.asarray(partner[i])}
-        )
-    return Assumption(
-        "strong_convexity", PROBED, f"H = {modulus:.6g} ({source}) at {short.size} pairs"
-    )
+    gap, scale, length = values["loss_gap"], values["loss_scale"], values["length"]
+    short = modulus / 2 * length**2 - gap - probes.slack * (1e-3 * scale.max() + scale)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        curvature = np.nanmin(np.where(length > 1e-6, 2 * gap / length**2, np.inf))
+    but = f"the losses curve by {curvature:.6g} only between x and y"
+    return _at_pairs("strong_convexity", probes, short, but)
 
 
-def _smooth(
-    problem: Problem, probe: dict[str, Array], points: Array, partner: Array, facts: Facts
-) -> Assumption | None:
-    stated = problem.constants.constraint_smoothness
+def _smooth(probes: _Probes) -> Assumption | None:
+    stated, values = probes.problem.constants.constraint_smoothness, probes.values
     if stated is None:
         return None
-    proven = _proven("constraint_smoothness", problem, facts)
+    room = max(1e-9, probes.unit) * float(values["excess_slope"].max())
+    over = values["excess_bend"] - stated * values["length"] * (1 + SLACK) - room
+    but = "gradients at x and y differ by more than L times their distance"
+    return _at_pairs("constraint_smoothness", probes, over, but)
+
+
+def _at_pairs(name: str, probes: _Probes, over: Array, but: str) -> Assumption:
+    """A constant of curvature, which a pair with `over` above 0 refutes."""
+    proven = _proven(name, probes.problem, probes.facts)
     if proven is not None:
         return proven
-    room = max(1e-9, _unit(points)) * float(probe["excess_slope"].max())
-    over = probe["excess_bend"] - stated * probe["length"] * (1 + SLACK) - room
-    source = problem.constants.source("constraint_smoothness")
+    constants = probes.problem.constants
+    text = f"{SYMBOLS[name]} = {getattr(constants, name):.6g} ({constants.source(name)})"
     if over.max() > 0:
-        _, i, x = _worst(over, points)
-        detail = (
-            f"L = {stated:.6g} ({source}), but gradients at x and y differ by more than L times "
-            "their distance"
-        )
-        return Assumption(
-            "constraint_smoothness", REFUTED, detail, {"x": x, "y": np.asarray(partner[i])}
-        )
-    return Assumption(
-        "constraint_smoothness", PROBED, f"L = {stated:.6g} ({source}) at {over.size} pairs"
-    )
+        return Assumption(name, REFUTED, f"{text}, but {but}", probes.worst(over))
+    return Assumption(name, PROBED, f"{text} at {over.size} pairs")
 
 
-def _centre(problem: Problem, seen: Observations) -> Assumption | None:
+def _centre(probes: _Probes) -> Assumption | None:
+    problem = probes.problem
     if problem.constraints.takes_data:
         return None
-    centre = centre_of(problem.domain)[None]
-    excess = float(largest_values(problem, centre)[0])
-    if excess > _unit(centre) * max(seen.constraint_size, 0.0):
+    centre = centre_of(problem.domain)
+    excess = float(largest_values(problem, centre[None])[0])
+    rounding = UNITS * float(np.finfo(centre.dtype).eps) * max(probes.seen.constraint_size, 0.0)
+    if excess > rounding:
         detail = f"the domain's centre exceeds a constraint by {excess:.6g}"
-        return Assumption("centre feasible", REFUTED, detail, {"x": centre_of(problem.domain)})
+        return Assumption("centre feasible", REFUTED, detail, {"x": centre})
     return Assumption("centre feasible", VERIFIED, f"max g = {excess:.6g} at the domain's centre")
 
 
@@ -492,15 +438,14 @@ def _half_spaces(problem: Problem, facts: Facts) -> Assumption | None:
     return Assumption("half_spaces", GIVEN, f"{text}: not checked")
 
 
-def _error_bound(
-    problem: Problem, points: Array, seen: Observations, facts: Facts
-) -> Assumption | None:
+def _error_bound(probes: _Probes) -> Assumption | None:
     """Distances to the feasible set are exact: the nearest feasible decision is a best fixed
     decision in hindsight."""
+    problem, points = probes.problem, probes.points
     stated = problem.constants.error_bound
     if stated is None or problem.constraints.takes_data:
         return None
-    proven = _proven("error_bound", problem, facts)
+    proven = _proven("error_bound", problem, probes.facts)
     if proven is not None:
         return proven
     from .hindsight import hindsight
@@ -512,16 +457,15 @@ def _error_bound(
             "error_bound", GIVEN, f"kappa = {stated:.6g}: no infeasible decision was at hand to try"
         )
     tried = points[outside]
-    nearest = programs_of(
-        problem
-    ).get(  # kept, so that nothing is compiled again for the next certificate
+    # The problem keeps it, so that nothing is compiled again for the next certificate.
+    nearest = programs_of(problem).get(
         (_half_square, problem.domain),
         lambda: Problem(_half_square, problem.constraints, problem.domain),
     )
     best = hindsight(nearest, tried[:, None], seeds=len(tried))
     distance = np.linalg.norm((best.decision - tried).reshape(len(tried), -1), axis=1)
     short = stated * distance * (1 - 1e-4) - excess[outside]
-    if short.max() > 1e-7 + _unit(points) * max(seen.constraint_size, 0.0):
+    if short.max() > 1e-7 + probes.unit * max(probes.seen.constraint_size, 0.0):
         i = int(short.argmax())
         detail = (
             f"kappa = {stated:.6g}, but max g = {float(excess[outside[i]]):.6g} at distance "
@@ -537,29 +481,27 @@ def _half_square(x: jax.Array, z: jax.Array) -> jax.Array:
     return 0.5 * jnp.sum((x - z) ** 2)
 
 
-def _kinds(
-    problem: Problem, found: dict[str, Array], points: Array, partner: Array, facts: Facts
-) -> Iterator[Assumption]:
-    """Whether constraints are fixed and whether they are affine, for theorems that need it."""
+def _fixed(problem: Problem) -> Assumption:
     name = str(Assumes.FIXED_CONSTRAINTS)
     if problem.constraints.takes_data:
-        yield Assumption(name, REFUTED, "the constraints depend on the round's data", {})
-    else:
-        yield Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
-    bend, name = found["excess_bend"], str(Assumes.AFFINE_CONSTRAINTS)
-    smooth = facts.constraint_smoothness
+        return Assumption(name, REFUTED, "the constraints depend on the round's data", {})
+    return Assumption(name, VERIFIED, "the constraints do not depend on the round's data")
+
+
+def _affine(probes: _Probes) -> Assumption:
+    name, bend = str(Assumes.AFFINE_CONSTRAINTS), probes.values["excess_bend"]
+    smooth = probes.facts.constraint_smoothness
     if smooth is not None and smooth.value == 0:
-        yield Assumption(name, smooth.kind, smooth.source)
-    elif bend.max() > _slack(points) * found["excess_slope"].max():
-        _, i, x = _worst(bend, points)
+        return Assumption(name, smooth.kind, smooth.source)
+    if bend.max() > probes.slack * probes.values["excess_slope"].max():
         detail = f"constraint gradients at x and y differ by {bend.max():.3g}"
-        yield Assumption(name, REFUTED, detail, {"x": x, "y": np.asarray(partner[i])})
-    else:
-        yield Assumption(name, PROBED, f"gradients are equal at {bend.size} pairs")
+        return Assumption(name, REFUTED, detail, probes.worst(bend))
+    return Assumption(name, PROBED, f"gradients are equal at {bend.size} pairs")
 
 
-def _projection(problem: Problem, feasible: Domain, points: Array) -> Assumption:
+def _projection(probes: _Probes, feasible: Domain) -> Assumption:
     """Whether the set that a learner projects onto is the feasible set."""
+    problem, points = probes.problem, probes.points
     name = str(Assumes.PROJECTION)
     if problem.constraints.takes_data:
         return Assumption(
@@ -571,7 +513,7 @@ def _projection(problem: Problem, feasible: Domain, points: Array) -> Assumption
         .astype(points.dtype)
     )
     excess, outside = largest_values(problem, inside), largest_values(problem, points)
-    size, slack = float(np.abs(outside).max()), _slack(points)
+    size, slack = float(np.abs(outside).max()), probes.slack
     if excess.max() > slack * size:
         detail = f"the set contains x with max g = {excess.max():.3g}"
         return Assumption(name, REFUTED, detail, {"x": np.asarray(inside[int(excess.argmax())])})

@@ -197,7 +197,7 @@ def _is_no_farther(task: _Task, carry: _Carry) -> jax.Array:
     away = jnp.sqrt(jnp.sum(rest * rest)) * (task.diameter + jnp.sqrt(moved))
     # A cut whose products are rounded may miss u, and so may the sum of the multipliers.
     size = jnp.max(jnp.abs(x)) + task.diameter
-    missed = 4 * task.eps * size * jnp.sum(multipliers)
+    missed = 16 * task.eps * size * jnp.sum(multipliers)
     rounding = 64 * task.eps * jnp.square(task.diameter)
     return 2 * (jnp.sum(multipliers * short) + away + missed) <= moved + rounding
 
