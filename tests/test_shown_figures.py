@@ -10,6 +10,7 @@ import pytest
 matplotlib.use("Agg")
 
 from benchmarks import noise
+from website import gallery
 from website.figures import (
     ARENA,
     DPI,
@@ -108,3 +109,12 @@ def test_texts_are_large_enough_at_the_width_at_which_they_are_shown(figure, nar
         if text.get_text() and text.get_visible()
     ]
     assert max(right) <= made.bbox.x1 + 1, "a text is cut off"
+
+
+def test_every_example_of_the_gallery_has_its_picture():
+    stored = {gallery.picture(entry) for entry in gallery.ENTRIES}
+    assert {path for path in stored if not path.is_file()} == set(), "run make gallery"
+    assert set(gallery.PICTURES.iterdir()) == stored
+    assert all(path.stat().st_size < 1_000_000 for path in stored)
+    examples = {path.name for path in (ROOT / "examples").glob("*.py")}
+    assert examples <= {entry.file for entry in gallery.ENTRIES}

@@ -251,10 +251,13 @@ const search = () => {{
   for (const name of ["focus", "input", "keyup"]) field.dispatchEvent(new Event(name, {{bubbles: true}}));
 }};
 const begun = Date.now();
+const complete = one => one.contentDocument && one.contentDocument.readyState === "complete";
+let answered = 0;  // how often results were there: they are put in order after they come
 const look = () => {{
-  if (frames.every(one => one.contentDocument && one.contentDocument.readyState === "complete")) search();
+  if (complete(frames[0])) search();
   const all = frames.map(frame => frame.contentDocument && frame.contentDocument.body ? seen(frame) : {{found: 0}});
-  if (all[0].found > 0 || Date.now() - begun > {patience}) {{
+  answered += all[0].found > 0;
+  if ((answered > 1 && frames.every(complete)) || Date.now() - begun > {patience}) {{
     document.body.dataset.probe = JSON.stringify(all);
     fetch("/done");
   }} else setTimeout(look, 500);
