@@ -197,7 +197,9 @@ def described(name, setting, horizon, options):
     ]
     rows = [["parameters", *parameters]]
     for one in learner.guarantees(known, horizon):
-        text = digest(one.source, *one.assumptions, str(one.expected), str(bool(one.reason)))
+        text = digest(
+            one.source, *sorted(one.assumptions), str(one.expected), str(bool(one.reason))
+        )
         rows.append([one.quantity, text, *([] if one.bound is None else [float(one.bound)])])
     return rows
 
