@@ -202,10 +202,11 @@ def test_the_equations_of_all_learners_are_understood(site):
 
 def test_a_search_for_a_learner_finds_its_page_first(site):
     names = [name for name in pages.FEW if name != "a-ogd"]  # words such as "a" are left out
-    found = search.hits(site, [*names, "certificate", "qqqqqq"])
+    found = search.hits(site, [*names, "certificate", "problem", "qqqqqq"])
     for name in names:
         assert found[name][0] == f"learners/{name}/"
     assert found["certificate"][0] == "tutorials/certificate/"
+    assert found["problem"]
     assert found["qqqqqq"] == []
     assert search.problems(site) == []
 

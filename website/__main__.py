@@ -64,7 +64,7 @@ def build(
         "site_dir": str(out),
         "nav": navigation,
         "plugins": [
-            "search",
+            {"search": {"separator": search.SEPARATOR}},
             {
                 "mkdocstrings": {
                     "handlers": {

@@ -8,7 +8,11 @@ import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["hits", "problems"]
+__all__ = ["SEPARATOR", "hits", "problems"]
+
+SEPARATOR = r"""[\s\-,:;!?=()\[\]{}"`/*|]+|\.(?!\d)|&[lg]t;"""
+"""Where the search splits texts into words. With the default, which splits at spaces and hyphens
+only, words keep their punctuation, and a search for "problem" ended in an error of lunr.js."""
 
 ASK = """
 const fs = require("fs"), vm = require("vm");
