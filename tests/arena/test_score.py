@@ -119,6 +119,13 @@ def test_a_stream_with_large_numbers_decides_the_plain_mean_only():
     assert ways["the same, in units of the median learner of each stream"] == "a"
 
 
+def test_the_unit_of_a_stream_does_not_depend_on_its_number_of_seeds():
+    many = lines_of({"a": [1.0] * 4, "b": [1.4] * 4, "c": [1.6] * 4}, "toy")
+    few = lines_of({"a": [1.6], "b": [1.4], "c": [1.5]}, "polytope")  # a loses less above
+    ways = {way: leader for way, leader, _ in score.sensitivity([many, few])}
+    assert ways["the same, in units of the median learner of each stream"] == "a"
+
+
 def test_one_perfect_stream_changes_a_score_by_its_weight_at_most():
     names = ("toy", "polytope", "pool-random", "nested-boxes")
     plain = [lines_of({"a": [0.1], "b": [0.1]}, name) for name in names]

@@ -388,9 +388,8 @@ def sensitivity(boards: Iterable[Board], leader: str | None = None) -> list[tupl
     ways["one vote per stream"] = alike.mean(hit)
     ways["mean rank over families"] = -statistics.mean_ranks(by_family(field, hit))
     ways["mean of regret part + violation part"] = -field.mean(total)
-    typical = np.median(
-        total.mean(axis=2), axis=0
-    )  # of a stream; 0 where most learners lose nothing
+    # Places of seeds that a stream does not have are zeros, so sums are divided by its own number.
+    typical = np.median(total.sum(axis=2) / np.array(field.seeds), axis=0)
     ways["the same, in units of the median learner of each stream"] = -field.mean(
         total / np.where(typical > 0, typical, 1.0)[:, None]
     )

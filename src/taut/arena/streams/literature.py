@@ -217,7 +217,7 @@ STREAMS = (
         known={"Slater gap": "none", "smoothness": "affine"},
         shifting=_best_measurements,
         shifts="the best decision of each round, up to a few parts in a thousand",
-        longest=2**12,  # the comparator solves a program for each round
+        longest=2**12,  # what the published results of the suite have
         family="online-regression",
     ),
 )
