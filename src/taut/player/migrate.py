@@ -71,8 +71,6 @@ def as_names(migrate: Any) -> dict[str, str] | None:
 
 def changes(problem: Problem, saved: Mapping[str, Any], arrays: Mapping[str, Array]) -> Changes:
     """Compare a problem with that of a file."""
-    if "shape" not in saved["problem"]:  # a file of an earlier version
-        return Changes(check_domain(problem, saved), Differences())
     dtype, parts = np.dtype(saved["dtype"]), as_parts(arrays)
     names = problem.constraint_names
     other = differences(problem, names, saved["problem"], parts["problem"], dtype)
