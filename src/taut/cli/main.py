@@ -4,6 +4,7 @@ sentence."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -120,6 +121,7 @@ def learners(
     elif markdown:
         typer.echo(learners_markdown(cards))
     else:
+        from rich import box
         from rich.console import Console
         from rich.table import Table
 
@@ -131,14 +133,20 @@ def learners(
             else "--json, --markdown or a wider terminal show cost, horizon and reference as well."
         )
         table = Table(
-            title="Learners (b: the parameter beta; m: number of constraints)", caption=rest
+            title="Learners (b: the parameter beta; m: number of constraints)",
+            caption=rest,
+            box=box.SIMPLE_HEAD,
+            padding=0,
         )
+        widths = {"violation": 32} | ({} if wide else {"losses": 8})  # no rate is cut in two
         for column in shown:
-            table.add_column(column, overflow="fold", no_wrap=column == "learner")
-        for card in cards:
-            table.add_row(
-                *(cell for name, cell in zip(_COLUMNS, _cells(card), strict=True) if name in shown)
+            table.add_column(
+                column, overflow="fold", no_wrap=column == "learner", width=widths.get(column)
             )
+        for card in cards:
+            cells = dict(zip(_COLUMNS, _cells(card), strict=True))
+            cells["violation"] = re.sub(r", (?=squared|peak)", "\n", cells["violation"])
+            table.add_row(*(cells[name] for name in shown))
         _print(table)
 
 
