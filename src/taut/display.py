@@ -132,7 +132,7 @@ def _is_default(entry: Any, default: Any) -> bool:
     )
 
 
-def _wrapped(text: str, size: int) -> list[str]:
+def _cell_lines(text: str, size: int) -> list[str]:
     return [part for line in text.split("\n") for part in textwrap.wrap(line, size)]
 
 
@@ -178,7 +178,7 @@ class Grid:
         """Return a table of these columns."""
         lines: list[str] = []
         for row in (self.columns, *self.rows):
-            cells = [_wrapped(row[i], size) for i, size in zip(group, widths, strict=True)]
+            cells = [_cell_lines(row[i], size) for i, size in zip(group, widths, strict=True)]
             for line in zip_longest(*cells, fillvalue=""):
                 parts = (
                     part.ljust(size) if self.columns[i] in self.left else part.rjust(size)
