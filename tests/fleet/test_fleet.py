@@ -286,6 +286,16 @@ def test_refuses_data_that_do_not_fit_and_changes_nothing(fleet, ids, change, me
         (lambda fleet: fleet.set_parameters(["a"], {"cap": [1.0]}), "parameters: got cap"),
         (lambda fleet: fleet.announce(["a"], {}), "no announced constraints"),
         (lambda fleet: fleet.to_dataframe("rounds"), "what"),
+        (
+            lambda fleet: fleet.observe(
+                None, data_of("abc", np.random.default_rng(0)), rounds=jax.random.key(0)
+            ),
+            "^rounds: got",
+        ),
+        (
+            lambda _: taut.Fleet(CLIPPED, GAME, [], count=jax.random.key(0)),
+            "^count: got",
+        ),
     ],
 )
 def test_refuses_calls_that_do_not_fit_and_changes_nothing(fleet, call, message):
