@@ -51,7 +51,6 @@ FOLDER = Path(__file__).parents[2] / "shared" / "data"
 """Where further series may be."""
 FILES = {
     "CAISO, five minutes": "caiso_5min_demand_20190424_20190503.csv",
-    "CAISO, hourly": "caiso_hourly_20180424_20180503.csv",
     "ISO-NE, hourly": "isone_hourly_20180424_20180503.csv",
 }
 
