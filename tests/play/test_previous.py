@@ -12,7 +12,7 @@ import taut
 from small_games import assert_bit_equal
 from taut.judge.regret_curve import cumulative_regret
 from taut.problem.memory import recorded
-from taut.problem.round_data import RoundData
+from taut.problem.streams import RoundData
 
 ROUNDS, SEEDS = 23, 3
 START = np.array([0.5, -0.25])

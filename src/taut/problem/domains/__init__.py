@@ -1,8 +1,8 @@
 """Domains: simple sets that contain all decisions, each with an exact Euclidean projection.
 
 Read `base` first (the contract), then one of the sets: `balls`, `box`, `simplex`, `affine_box`,
-`spectral`, and for decisions of several parts `product` and `blocks`. `arrays` has helpers,
-`support` computes how far a domain extends in given directions.
+`spectral`, and for decisions of several parts `product` and `blocks`. `support` computes how far a
+domain extends in given directions.
 
 A domain is an immutable value and a JAX pytree. Its numbers (radius, bounds, ...) are leaves, so
 that another radius does not recompile and a batch of radii can be mapped over; its `shape` is

@@ -14,9 +14,8 @@ import numpy as np
 from ... import arguments, files
 from ...engine import Array
 from ...extras import optional
-from .arrays import shape_of
-from .base import Domain, domain_from_dict
-from .parts import OfParts, check_parts
+from .base import Domain, domain_from_dict, shape_of
+from .product import OfParts, check_parts
 
 __all__ = ["Blocks"]
 
