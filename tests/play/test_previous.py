@@ -397,7 +397,7 @@ def test_mistakes_are_named(make, message):
 
 def test_cells_of_a_sweep_tell_decisions_before_round_1_and_adversary_states_apart():
     from taut.sweeps.cell import prepare
-    from taut.sweeps.identity import Identities
+    from taut.sweeps.sweep import Identities
 
     def reveal(state, t, x, key):
         return state, state + x

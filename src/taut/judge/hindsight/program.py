@@ -21,6 +21,7 @@ from ...engine import Array
 from ...extras import optional
 from ...problem.conic import (
     ConicSet,
+    Entries,
     Solution,
     Solver,
     linear_cones,
@@ -28,7 +29,6 @@ from ...problem.conic import (
     upper_triangle,
 )
 from ...problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex
-from ...problem.sparse import Entries
 from .scaling import Scaling
 from .tolerances import CENTRED, OPPOSITE, QUICK, RANK, SWITCHED_OFF
 
