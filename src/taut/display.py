@@ -132,11 +132,15 @@ def _is_default(entry: Any, default: Any) -> bool:
     )
 
 
+def _cell_lines(text: str, size: int) -> list[str]:
+    return [part for line in text.split("\n") for part in textwrap.wrap(line, size)]
+
+
 @dataclass(frozen=True)
 class Grid:
     """A small table. Columns named in `left` are aligned to the left, all others to the right.
-    Names of columns that are longer than their cells, and long cells, continue on the next
-    line."""
+    Names of columns that are longer than their cells, long cells, and what follows a line break in
+    a cell, continue on the next line."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -151,7 +155,10 @@ class Grid:
         """
         width = terminal_width(LINE) if width is None else width
         wide = [
-            min(max(len(text) for text in (*name.split(), *cells)), WIDEST)
+            min(
+                max(len(line) for text in (*name.split(), *cells) for line in text.split("\n")),
+                WIDEST,
+            )
             for name, *cells in zip(self.columns, *self.rows, strict=True)
         ]
         for i in reversed(range(1, len(wide))):
@@ -171,7 +178,7 @@ class Grid:
         """Return a table of these columns."""
         lines: list[str] = []
         for row in (self.columns, *self.rows):
-            cells = [textwrap.wrap(row[i], size) for i, size in zip(group, widths, strict=True)]
+            cells = [_cell_lines(row[i], size) for i, size in zip(group, widths, strict=True)]
             for line in zip_longest(*cells, fillvalue=""):
                 parts = (
                     part.ljust(size) if self.columns[i] in self.left else part.rjust(size)

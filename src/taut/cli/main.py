@@ -4,6 +4,7 @@ sentence."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -123,8 +124,14 @@ def learners(
         from ..display import Grid
 
         typer.echo("Learners (b: the parameter beta; m: number of constraints)")
-        shown = _COLUMNS[:4]
-        typer.echo(Grid(shown, tuple(_cells(card)[:4] for card in cards), left=shown))
+        shown = ("learner", "violation", "regret", "losses")
+        rows = []
+        for card in cards:
+            cells = dict(zip(_COLUMNS, _cells(card), strict=True))
+            cells["violation"] = re.sub(", (?=squared|peak)", "\n", cells["violation"])
+            cells["losses"] = cells["losses"].replace(" ", "\n")
+            rows.append(tuple(cells[name] for name in shown))
+        typer.echo(Grid(shown, tuple(rows), left=shown))
         typer.echo("--json and --markdown show cost, horizon and reference as well.")
 
 

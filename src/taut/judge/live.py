@@ -107,7 +107,7 @@ def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any
         final=player._report[player._played].reshape(1, *player._shape),
         problem=problem,
         played=problem,
-        first=None if first is None else first.reshape(player._shape),
+        first=first.reshape(player._shape),
         feedback=player.feedback,
         advice=advice,
         forecast=forecast,
@@ -155,8 +155,6 @@ def _not_a_run(player: Player, advised: bool) -> str:
         return "in some rounds another decision was played than the learner's"
     if player._missing.late:
         return "some rounds were observed late"
-    if player._extremes.first is None:
-        return "the first decision is not known"
     if is_random(through(player.learner, player.feedback)):
         return "the learner or the feedback draws random numbers"
     return "" if np.isfinite(player.totals.loss) else "a round was observed without its loss"
@@ -213,9 +211,12 @@ def _uncovered(player: Player) -> str:
 
 
 def _with_observations(case: Case, player: Player) -> Case:
-    """What the player has seen."""
+    """What the player has seen; nothing if its problem was changed and it has seen no round
+    since."""
     rounds = case.run.horizon
     found, history = player.extremes, player.history
+    if found.since > player.round - 1:
+        return case
     nowhere = Extreme(-np.inf, None, 0, np.zeros(player._shape))
     largest: dict[str, Any] = {name: getattr(found, name) or nowhere for name in NAMES}
     domain = player.problem.domain
