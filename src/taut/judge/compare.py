@@ -28,7 +28,7 @@ from ..runs import metrics
 from ..runs.run import Run
 from ..sweeps import Cell, sweep
 from .hindsight import hindsight
-from .hindsight.not_certified import NotCertified
+from .hindsight.result import NotCertified
 from .over_seeds import Interval, clear_winner, difference, wins
 
 if TYPE_CHECKING:

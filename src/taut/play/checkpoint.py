@@ -20,7 +20,7 @@ from .. import arguments, files, storage
 from ..engine import Array
 from ..learners.protocols import Grows
 from .fingerprint import digest_of_tree, fingerprint
-from .records import ROUND_AXIS, KeptRecords
+from .loop import ROUND_AXIS, KeptRecords
 from .simulation import Simulation
 
 __all__ = ["Checkpoint"]

@@ -37,8 +37,7 @@ from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
 from .convexity import refuse_loss_below_tangent
-from .not_certified import NotCertified
-from .result import Found, relative_gap
+from .result import Found, NotCertified, relative_gap
 from .scaling import Scaling, as_double, sample_points
 from .structure import simplified
 from .tolerances import ALLOWED_EXCESS, FEASIBLE

@@ -12,7 +12,7 @@ from ...engine import Array
 if TYPE_CHECKING:
     from ...problem.problem import Problem
 
-__all__ = ["Found", "Hindsight", "relative_gap"]
+__all__ = ["Found", "Hindsight", "NoInterior", "NotCertified", "relative_gap"]
 
 
 def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
@@ -83,3 +83,11 @@ class Hindsight:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problem out of copies and pickles."""
         return {**vars(self), "problem": None}
+
+
+class NotCertified(RuntimeError):
+    """No decision could be proven to be the best one within the tolerance."""
+
+
+class NoInterior(NotCertified, ValueError):
+    """No decision satisfies the constraints with slack, so that multipliers need not exist."""

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ...jaxpr.maxima import place_of_largest
-from ...problem.domains.arrays import finfo
+from ...problem.domains.base import finfo
 from . import lifetimes
 from .lifetimes import Lifetimes
 from .projection import exact_projection
