@@ -12,12 +12,16 @@ that is 1.5 times too large and infeasible.
 round, with the cap known; other advice is moved into domain and ramps. "ratio" is the cost of the
 mixture divided by the cheaper of learner alone and advice alone.
 
+Each row is printed to the standard error as it is measured, and the table at the end.
+
 Run: python -m benchmarks.live [--rounds N] [--series NAME] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +36,7 @@ import jax.numpy as jnp  # noqa: E402
 import taut  # noqa: E402
 from taut.arena.demand import packaged, read, rescaled  # noqa: E402
 
-from .results import report  # noqa: E402
+from .results import cell, report  # noqa: E402
 
 COST, SLOPE, IMBALANCE = np.array([0.2, 0.14]), np.array([1.5, 0.6]), 10.0
 LEVEL, HOLDING, WEAR = 6.0, 0.1, 0.2
@@ -91,7 +95,10 @@ def series(rounds: int) -> dict[str, Any]:
         if (FOLDER / file).is_file():
             made[name] = rescaled(read([FOLDER / file]), MEAN)[:rounds]
         else:
-            print(f"The series {name} is skipped: there is no file {file} in ../shared/data.")
+            print(
+                f"The series {name} is skipped: there is no file {file} in ../shared/data.",
+                file=sys.stderr,
+            )
     return made
 
 
@@ -112,22 +119,28 @@ def forecasts(demand: Any) -> dict[str, Any]:
     }
 
 
-def advisers(demand: Any) -> dict[str, Any]:
-    """Return advice that is no forecast, as functions of the round and the previous decision. They
-    return whether there is any, too."""
+def adversarial(demand: Any) -> Any:
+    """Return advice that raises the cost of the round, as a function of its number, from 1, and of
+    the previous decision."""
     known = jnp.asarray(demand)
 
-    def adversarial(t: jax.Array, previous: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def advice(t: jax.Array, previous: jax.Array) -> jax.Array:
         slope = jax.grad(cost)(previous, known[t - 1], previous)
-        return previous + jnp.where(slope > 0, 1.0, -1.0) * RAMP, t > 0
+        return previous + jnp.where(slope > 0, 1.0, -1.0) * RAMP
 
-    def infeasible(t: jax.Array, previous: jax.Array) -> tuple[jax.Array, jax.Array]:
-        room, shift = np.sum(1 / COST), np.sum(SLOPE / COST)
-        price = IMBALANCE * (known[t - 2] + shift) / (1 + IMBALANCE * room)
-        best = jnp.concatenate([(price - SLOPE) / COST, jnp.array([LEVEL])])
-        return 1.5 * best + 0.5, t > 1
+    return advice
 
-    return {"adversarial": adversarial, "infeasible": infeasible}
+
+def infeasible(demand: Any) -> Any:
+    """Return 1.5 times the decisions that are best for the last demand without limits. Round 1 has
+    none: it is masked."""
+    room, shift = np.sum(1 / COST), np.sum(SLOPE / COST)
+    price = IMBALANCE * (np.roll(demand, 1) + shift) / (1 + IMBALANCE * room)
+    power = (price[:, None] - SLOPE) / COST
+    best = np.column_stack([power, np.full(len(demand), LEVEL)])
+    made = np.ma.array(1.5 * best + 0.5)
+    made[0] = np.ma.masked
+    return made
 
 
 class Alone:
@@ -177,40 +190,48 @@ def with_cvxpy(demand: Any, forecast: Any) -> Alone:
 
 
 def moved_inside(demand: Any, advice: Any) -> Alone:
-    """Play advice that is moved into domain and ramps."""
-    compiled, alone = jax.jit(advice), Alone()
+    """Play advice that is moved into domain and ramps; the last decision where there is none."""
+    alone = Alone()
+    told = jax.jit(advice) if callable(advice) else lambda t, previous: advice[t - 1]
     for t, z in enumerate(demand, start=1):
-        told, said = (np.asarray(part) for part in compiled(t, alone.decision))
-        move = np.clip(told - alone.decision, -RAMP, RAMP)
-        alone.play(alone.decision + (move if said else 0), z)
+        advised = told(t, alone.decision)
+        said = not np.ma.getmaskarray(advised).any()
+        move = np.clip(np.asarray(advised) - alone.decision, -RAMP, RAMP) if said else 0
+        alone.play(alone.decision + move, z)
     return alone
 
 
-def measure(rounds: int = ROUNDS, only: str | None = None) -> list[dict[str, Any]]:
-    """Return one row per series and kind of advice; `only` for one series."""
-    game, rows = problem(), []
+def measure(rounds: int = ROUNDS, only: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield one row per series and kind of advice; `only` for one series.
+
+    All series share the same problems and learners, so that a program is compiled once for all
+    series of the same length.
+    """
+    game, announced = problem(), problem(announced_cap=True)
     learner = taut.learner("half-space", game)
     advised = taut.Advised(learner)
+    told = taut.Advised(taut.learner("half-space", announced))
     for name, demand in series(rounds).items():
         if only is not None and only != name:
             continue
         own = taut.simulate(learner, game, demand, x1=START)
         base = float(own.totals.loss[0])
-        rows.append(_row(name, "none (default)", own, base, None))
+        yield _row(name, "none (default)", own, base, None)
         alone: dict[str, Alone] = {}
-        for kind, forecast in forecasts(demand).items():
+        predicted = forecasts(demand)
+        for kind, forecast in predicted.items():
             run = taut.simulate(advised, game, demand, x1=START, forecast=forecast)
             alone[kind] = with_cvxpy(demand, forecast)
-            rows.append(_row(name, kind, run, base, alone[kind]))
-        announced = problem(announced_cap=True)
-        told = taut.Advised(taut.learner("half-space", announced))
-        last = forecasts(demand)["persistence"]
+            yield _row(name, kind, run, base, alone[kind])
+        last = predicted["persistence"]
         run = taut.simulate(told, announced, demand, x1=START, forecast=last)
-        rows.append(_row(name, "persistence, cap announced", run, base, alone["persistence"]))
-        for kind, advice in advisers(demand).items():
+        yield _row(name, "persistence, cap announced", run, base, alone["persistence"])
+        for kind, advice in (
+            ("adversarial", adversarial(demand)),
+            ("infeasible", infeasible(demand)),
+        ):
             run = taut.simulate(advised, game, demand, x1=START, advice=advice)
-            rows.append(_row(name, kind, run, base, moved_inside(demand, advice)))
-    return rows
+            yield _row(name, kind, run, base, moved_inside(demand, advice))
 
 
 def _row(name: str, kind: str, run: Any, base: float, alone: Alone | None) -> dict[str, Any]:
@@ -236,7 +257,11 @@ def main() -> None:
     words.add_argument("--json", action="store_true")
     asked = words.parse_args()
     title = "Cost with advice, ratio to the better of learner and advice alone"
-    report("live", measure(asked.rounds, asked.series), asked.json, title)
+    rows = []
+    for row in measure(asked.rounds, asked.series):
+        rows.append(row)
+        print(*map(cell, row.values()), sep=" | ", file=sys.stderr, flush=True)
+    report("live", rows, asked.json, title)
 
 
 if __name__ == "__main__":

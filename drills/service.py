@@ -48,7 +48,7 @@ class Drill:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.database, self._compiled = folder / "state.sqlite", folder / "compiled"
+        self.database = folder / "state.sqlite"
         self.address, self.over = "", threading.Event()
         self.acknowledged: list[tuple[str, int]] = []
         self.unexpected: list[str] = []
@@ -58,7 +58,7 @@ class Drill:
     def start(self) -> None:
         """Start the service and wait until it listens."""
         self._process = subprocess.Popen(
-            [sys.executable, SCRIPT, self.database, "--port=0", f"--compiled={self._compiled}"],
+            [sys.executable, SCRIPT, self.database, "--port=0"],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -88,7 +88,8 @@ class Drill:
         connection = http.client.HTTPConnection(host, timeout=60)
         content = None if body is None else json.dumps(body)
         try:
-            connection.request("GET" if body is None else "POST", path, content)
+            kind = {"Content-Type": "application/json"}
+            connection.request("GET" if body is None else "POST", path, content, kind)
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
         except (OSError, ValueError, http.client.HTTPException):  # killed, or not started yet

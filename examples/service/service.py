@@ -2,43 +2,62 @@
 acknowledged.
 
     GET  /decision     {"round": 7, "decision": {"wind": 0.4, "gas": 0.6}}
-    POST /observation  {"key": "meter-7", "round": 7, "z": {...}}
+    POST /observation  {"key": "meter-7", "round": 7, "z": {"price": 80, "load": 0.9}}
     POST /skip         {"key": "meter-7", "round": 7, "reason": "no meter"}
     GET  /metrics      numbers in Prometheus' text format
     GET  /alarms       the last events: refused rounds, refuted constants, violations
 
-Only the standard library is used besides taut: `http.server` and `sqlite3`. A request with a key
-that was answered before gets the same answer again, so clients may repeat it until they are
-answered. A round that is over or not the next is answered with 409, data that are refused with 422.
-The answer and the player's new state are one transaction of SQLite, which is on the disk before the
-answer is sent. If it fails, the player takes the round back.
+A request with a key that was answered before gets the same answer again, so clients may repeat it
+until they are answered. A round that is over or not the next is answered with 409. A body that is
+not as above, and data that the player refuses, are answered with 422. The answer and the player's
+new state are one transaction of SQLite, which is on the disk before the answer is sent. If it
+fails, the player takes the round back.
 
-Run with `python examples/service/service.py state.sqlite [--port 8000]`.
+Install with `pip install fastapi uvicorn` besides taut. Run with
+`python examples/service/service.py state.sqlite [--port 8000]`.
 """
 
-from __future__ import annotations
-
 import argparse
-import json
+import socket
 import sqlite3
 import threading
-import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import uvicorn
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from pydantic import BaseModel, FiniteFloat
 
 import taut
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS player (id INTEGER PRIMARY KEY CHECK (id = 1), content BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, round INTEGER UNIQUE NOT NULL,
-                                    answer TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS alarms (id INTEGER PRIMARY KEY, time REAL, event TEXT, round INTEGER,
-                                   message TEXT);
+CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, round INTEGER UNIQUE NOT NULL);
+CREATE TABLE IF NOT EXISTS alarms (event TEXT, round INTEGER, message TEXT,
+                                   time TEXT DEFAULT CURRENT_TIMESTAMP);
 """
 LIMITS = {"price": taut.Limits(-500.0, 15_000.0), "load": taut.Limits(0.0, 2.0, change=0.5)}
+
+
+class Readings(BaseModel, extra="forbid", strict=True):
+    price: FiniteFloat
+    load: FiniteFloat
+
+
+class Skip(BaseModel, extra="forbid", strict=True):
+    key: str
+    round: int
+    reason: str = ""
+
+
+class Observation(BaseModel, extra="forbid", strict=True):
+    key: str
+    round: int
+    z: Readings
 
 
 def problem() -> taut.Problem:
@@ -65,8 +84,9 @@ class Service:
 
     def __init__(self, path: str) -> None:
         self._lock, self._refused = threading.Lock(), 0
-        self._events: list[tuple[Any, ...]] = []  # alarms that are not in the database yet
+        self._events: list[taut.Event] = []  # alarms that are not in the database yet
         self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._database.row_factory = sqlite3.Row
         self._database.execute("PRAGMA journal_mode = WAL")
         self._database.execute("PRAGMA synchronous = FULL")  # a commit waits for the disk
         self._database.executescript(TABLES)
@@ -77,8 +97,8 @@ class Service:
         else:
             self.player = taut.Player(problem(), **options)
         for event in ("refused", "refuted", "bound"):
-            self.player.on(event, self._alarm)
-        self.player.on("violated", self._alarm, tolerance=0.05)
+            self.player.on(event, self._events.append)
+        self.player.on("violated", self._events.append, tolerance=0.05)
 
     def decision(self) -> dict[str, Any]:
         """Return the round about to be played and its decision."""
@@ -86,38 +106,39 @@ class Service:
             state = self.player.state()
             return {"round": state["round"], "decision": state["decision"]}
 
-    def take(self, request: dict[str, Any], skip: bool) -> tuple[int, str]:
-        """Observe or skip a round, once for each key. Returns the HTTP status and the answer."""
-        key = request.get("key")
-        if not isinstance(key, str) or not isinstance(request.get("round"), int):
-            return 400, json.dumps({"error": "expected a text `key` and a whole number `round`"})
-        with self._lock:
-            known = self._database.execute("SELECT answer FROM answers WHERE key = ?", (key,))
-            answered = known.fetchone()
-            if answered:
-                return 200, str(answered[0])
-            if request["round"] != self.player.round:
-                expected = {"error": "this is not the next round", "expected": self.player.round}
-                return 409, json.dumps(expected)
-            try:
-                if skip:
-                    self.player.skip(str(request.get("reason", "")))
-                else:
-                    self.player.observe(request.get("z"), round=request["round"])
-            except (TypeError, ValueError) as error:
-                self._refused += 1
-                self._write_alarms()
-                return 422, json.dumps({"error": str(error)})
-            answer = json.dumps({"round": request["round"], "next": self.player.round})
-            self._store(key, request["round"], answer)
-            return 200, answer
+    def observe(self, request: Observation) -> dict[str, int]:
+        """Observe a round, once for each key."""
+        return self._once(request, lambda: self.player.observe(dict(request.z)))
 
-    def _store(self, key: str, round: int, answer: str) -> None:
+    def skip(self, request: Skip) -> dict[str, int]:
+        """Go on without an observation, once for each key."""
+        return self._once(request, lambda: self.player.skip(request.reason))
+
+    def _once(self, request: Observation | Skip, act: Callable[[], None]) -> dict[str, int]:
+        select = "SELECT round FROM answers WHERE key = ?"
+        with self._lock:
+            answered = self._database.execute(select, (request.key,)).fetchone()
+            expected = answered[0] if answered else self.player.round
+            if request.round != expected:
+                wrong = "this key has another round" if answered else "this is not the next round"
+                raise HTTPException(409, {"error": wrong, "expected": expected})
+            if not answered:
+                try:
+                    act()
+                except (TypeError, ValueError) as error:
+                    self._refused += 1
+                    self._write_alarms()
+                    raise HTTPException(422, {"error": str(error)}) from error
+                self._store(request)
+        return {"round": request.round, "next": request.round + 1}
+
+    def _store(self, request: Observation | Skip) -> None:
         """Write the answer and the player in one transaction, or take the round back."""
-        content, execute = self.player.to_bytes(history=False), self._database.execute
+        execute = self._database.execute
         try:
+            content = self.player.to_bytes(history=False)
             execute("BEGIN IMMEDIATE")
-            execute("INSERT INTO answers VALUES (?, ?, ?)", (key, round, answer))
+            execute("INSERT INTO answers VALUES (?, ?)", (request.key, request.round))
             execute("INSERT OR REPLACE INTO player VALUES (1, ?)", (content,))
             self._write_alarms()
             execute("COMMIT")
@@ -127,98 +148,64 @@ class Service:
             self.player.undo()
             raise
 
-    def _alarm(self, event: taut.Event) -> None:
-        """Note an event. It is written later: what a hook raises would reach `observe`, after the
-        round was taken over."""
-        self._events.append((time.time(), event.name, event.round, event.message))
-
     def _write_alarms(self) -> None:
-        events, self._events = self._events, []
-        self._database.executemany(
-            "INSERT INTO alarms (time, event, round, message) VALUES (?, ?, ?, ?)", events
-        )
+        events = [(event.name, event.round, event.message) for event in self._events]
+        self._events.clear()
+        insert = "INSERT INTO alarms (event, round, message) VALUES (?, ?, ?)"
+        self._database.executemany(insert, events)
 
     def alarms(self) -> list[dict[str, Any]]:
         """Return the last events, newest first."""
-        names = ("time", "event", "round", "message")
+        select = "SELECT * FROM alarms ORDER BY rowid DESC LIMIT 100"
         with self._lock:
-            found = self._database.execute(
-                "SELECT time, event, round, message FROM alarms ORDER BY id DESC LIMIT 100"
-            ).fetchall()
-        return [dict(zip(names, row, strict=True)) for row in found]
+            return [dict(row) for row in self._database.execute(select)]
 
     def metrics(self) -> str:
         """Return what Prometheus reads."""
         with self._lock:
-            state, names = self.player.state(), self.player.constraint_names or ()
-            totals = self.player.totals
-            lines = [
-                f"taut_round {state['round']}",
-                f"taut_rounds_unknown {state['unknown']}",
-                f"taut_observations_refused_total {self._refused}",
-                f"taut_loss_total {float(totals.loss):.17g}",
-            ]
-            for name, violation, peak in zip(names, totals.violation, totals.peak, strict=True):
-                lines.append(f'taut_violation_total{{constraint="{name}"}} {violation:.17g}')
-                lines.append(f'taut_violation_peak{{constraint="{name}"}} {peak:.17g}')
-        return "\n".join(lines) + "\n"
+            player, refused = self.player, self._refused
+            round, unknown, totals = player.round, player.unknown, player.totals
+        values = {
+            "taut_round": round,
+            "taut_rounds_unknown": unknown,
+            "taut_observations_refused_total": refused,
+            "taut_loss_total": totals.loss,
+            'taut_violation_total{constraint="line"}': totals.violation[0],
+            'taut_violation_peak{constraint="line"}': totals.peak[0],
+        }
+        return "".join(f"{name} {float(value):.17g}\n" for name, value in values.items())
 
 
-class Handler(BaseHTTPRequestHandler):
-    """The paths above."""
+def application(service: Service) -> FastAPI:
+    """Return the paths above. Their functions run in FastAPI's thread pool."""
+    app = FastAPI(title="taut", description=__doc__ or "")
+    app.get("/decision")(service.decision)
+    app.post("/observation")(service.observe)
+    app.post("/skip")(service.skip)
+    app.get("/metrics", response_class=PlainTextResponse)(service.metrics)
+    app.get("/alarms")(service.alarms)
 
-    service: Service
-    protocol_version = "HTTP/1.1"
+    @app.exception_handler(RequestValidationError)
+    def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
+        """Name the fields. FastAPI's own answer repeats the input, and cannot write NaN."""
+        fields = [".".join(map(str, part["loc"])) + ": " + part["msg"] for part in error.errors()]
+        return JSONResponse({"detail": {"error": "; ".join(fields)}}, 422)
 
-    def do_GET(self) -> None:
-        """Answer with a decision, metrics or alarms."""
-        pages = {"/decision": self.service.decision, "/alarms": self.service.alarms}
-        if self.path == "/metrics":
-            self._answer(200, self.service.metrics(), "text/plain; version=0.0.4")
-        elif self.path in pages:
-            self._answer(200, json.dumps(pages[self.path]()))
-        else:
-            self._answer(404, json.dumps({"error": "no such path"}))
-
-    def do_POST(self) -> None:
-        """Take an observation or skip a round."""
-        if self.path not in ("/observation", "/skip"):
-            self._answer(404, json.dumps({"error": "no such path"}))
-            return
-        try:
-            body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-            request = body if isinstance(body, dict) else {}
-        except ValueError as error:
-            self._answer(400, json.dumps({"error": f"the body is no JSON: {error}"}))
-            return
-        self._answer(*self.service.take(request, skip=self.path == "/skip"))
-
-    def _answer(self, status: int, text: str, kind: str = "application/json") -> None:
-        content = text.encode()
-        self.send_response(status)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Requests are not logged; events are, by taut."""
+    return app
 
 
 def main() -> None:
     """Serve until the process is ended."""
-    words = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    words = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     words.add_argument("database")
     words.add_argument("--port", type=int, default=8000, help="0 for any that is free")
-    words.add_argument("--compiled", help="folder of compiled programs, for a quick start")
     asked = words.parse_args()
     jax.config.update("jax_enable_x64", True)
-    if asked.compiled:
-        taut.engine.cache(asked.compiled)
-    Handler.service = Service(asked.database)
-    server = ThreadingHTTPServer(("127.0.0.1", asked.port), Handler)
-    print(f"http://127.0.0.1:{server.server_address[1]}", flush=True)
-    server.serve_forever()
+    taut.engine.cache(f"{asked.database}.compiled")  # a restart need not compile again
+    app = application(Service(asked.database))
+    listening = socket.create_server(("127.0.0.1", asked.port))
+    print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import taut
-from taut import files
 from taut.judge.assumptions import GIVEN, PROBED, REFUTED, VERIFIED
 from taut.player import extremes
 
@@ -148,22 +147,6 @@ def test_a_decision_that_was_not_the_learners_voids_its_guarantees():
     certificate = player.certificate()
     assert certificate.outcome == "no guarantee stands"
     assert "20 rounds another decision was played" in certificate.rows[1].reasons[0]
-
-
-def test_files_of_earlier_versions_know_nothing_of_the_rounds_before(tmp_path, calm):
-    header, arrays = calm._contents()
-    old = {name: array for name, array in arrays.items() if not name.startswith("extremes/")}
-    files.write_arrays(tmp_path / "old", {**header, "format": 2}, old)
-    player = taut.Player.load(tmp_path / "old", calm.problem)
-    assert player.extremes.since == 601
-    assert player.extremes.loss_lipschitz is None
-    assert player.certificate().horizon == 600
-    for z in 3 * costs(5):
-        player.observe(z)
-    certificate = player.certificate()
-    assert any("earlier version before round 601" in note for note in certificate.notes)
-    (refuted,) = [one for one in certificate.refuted if one.name == "loss_lipschitz"]
-    assert refuted.witness["round"] > 600
 
 
 def test_measured_rounds_count_and_their_loss_range_stays_unknown():

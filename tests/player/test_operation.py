@@ -445,7 +445,7 @@ def lowered(capacity, names=NAMES, domain=BOX):
 
 def cuts_of(player):
     state, _ = player._layout.state.unpack(player._arrays, player._seen.stop)
-    return np.asarray(state.cuts.normals).T, np.asarray(state.cuts.offsets)
+    return np.asarray(state.cuts.normals), np.asarray(state.cuts.offsets)
 
 
 def pushed():
@@ -517,16 +517,6 @@ def test_a_problem_that_did_not_change_is_not_migrated():
         (name,) = wrong
         with pytest.raises((TypeError, ValueError), match=f"^{name}: got 3"):
             taut.Player.from_bytes(player.to_bytes(), GAME, **wrong)
-
-
-def test_files_of_the_version_before_are_read(tmp_path):
-    player = played()
-    header, arrays = player._contents()
-    old = {name: value for name, value in header.items() if name not in ("problem", "history")}
-    few = {name: value for name, value in arrays.items() if not name.startswith("problem/")}
-    files.write_arrays(tmp_path / "old", {**old, "format": 3}, few)
-    again = taut.Player.load(tmp_path / "old", GAME)
-    np.testing.assert_array_equal(again.decision, player.decision)
 
 
 # Memory.

@@ -4,7 +4,6 @@ sentence."""
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -121,33 +120,12 @@ def learners(
     elif markdown:
         typer.echo(learners_markdown(cards))
     else:
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table
+        from ..display import Grid
 
-        wide = Console().width >= 160
-        shown = _COLUMNS if wide else ("learner", "losses", "regret", "violation")
-        rest = (
-            None
-            if wide
-            else "--json, --markdown or a wider terminal show cost, horizon and reference as well."
-        )
-        table = Table(
-            title="Learners (b: the parameter beta; m: number of constraints)",
-            caption=rest,
-            box=box.SIMPLE_HEAD,
-            padding=0,
-        )
-        widths = {"violation": 32} | ({} if wide else {"losses": 8})  # no rate is cut in two
-        for column in shown:
-            table.add_column(
-                column, overflow="fold", no_wrap=column == "learner", width=widths.get(column)
-            )
-        for card in cards:
-            cells = dict(zip(_COLUMNS, _cells(card), strict=True))
-            cells["violation"] = re.sub(r", (?=squared|peak)", "\n", cells["violation"])
-            table.add_row(*(cells[name] for name in shown))
-        _print(table)
+        typer.echo("Learners (b: the parameter beta; m: number of constraints)")
+        shown = _COLUMNS[:4]
+        typer.echo(Grid(shown, tuple(_cells(card)[:4] for card in cards), left=shown))
+        typer.echo("--json and --markdown show cost, horizon and reference as well.")
 
 
 _COLUMNS = (
@@ -292,14 +270,11 @@ def bound(
             }
         )
         return
-    from rich.table import Table
+    from ..display import Grid, Summary
 
-    table = Table(
-        "quantity", "bound", "source", title=f"{learner}, T = {horizon}", caption=repr(made)
-    )
-    for one in found:
-        table.add_row(one.quantity, f"{one.bound:.6g}", one.source)
-    _print(table)
+    rows = tuple((one.quantity, f"{one.bound:.6g}", one.source) for one in found)
+    grid = Grid(("quantity", "bound", "source"), rows, left=("quantity", "source"))
+    typer.echo(Summary(f"{learner}, T = {horizon}", (), (grid,), (repr(made),)).text())
 
 
 @app.command(cls=WithJax)
@@ -354,7 +329,7 @@ def recommend(
         _say(advice.to_dict())
     elif everything:
         typer.echo(str(advice))
-        _print(advice.remarks())
+        typer.echo(advice.remarks())
     else:
         typer.echo(advice.folded(more="--all shows them"))
 
@@ -410,7 +385,7 @@ def figures(
     if json_out:
         _say(paths)
     else:
-        _print("\n".join(paths))
+        typer.echo("\n".join(paths))
 
 
 @app.command()
@@ -461,12 +436,6 @@ app.add_typer(arena_commands.app)
 
 def _say(value: Any) -> None:
     typer.echo(json.dumps(value, indent=1, default=float))
-
-
-def _print(value: Any) -> None:
-    from rich.console import Console
-
-    Console().print(value)
 
 
 def _complain(text: str) -> None:

@@ -170,7 +170,7 @@ def _about(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, 
         raise ValueError(f"it contains {header.get('what')!r}, not a fleet")
     about = json.loads(arrays["about"].tobytes())
     if not isinstance(about, dict) or about.get("format") != FORMAT:
-        raise ValueError(f"its format is not {FORMAT}")
+        raise ValueError(f"its format is not {FORMAT}, the only one that is read")
     files.refuse_newer(about.get("version"))
     return about
 
@@ -229,13 +229,6 @@ def from_bytes(kind: type[Fleet], content: bytes, problem: Problem, learner: Any
         ) from error
 
 
-def _tag(about: Mapping[str, Any], problem: Problem) -> Mapping[str, Any]:
-    """Return the tag of the problem; that of an earlier version has names only."""
-    names: dict[str, Any] = {"coordinate_names": about.get("coordinate_names")}
-    tagged: Mapping[str, Any] = about.get("problem", names | {"shape": problem.domain.shape})
-    return tagged
-
-
 def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Refuse a problem that is not that of the fleet."""
     arguments.instance("problem", problem, Problem, "taut.Problem(...)")
@@ -250,7 +243,7 @@ def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[s
         if name.startswith("problem/")
     }
     names, dtype = problem.constraint_names, np.dtype(about["dtype"])
-    other = tag.differences(problem, names, _tag(about, problem), saved, dtype)
+    other = tag.differences(problem, names, about["problem"], saved, dtype)
     if other.all:
         raise ValueError(f"{'. '.join(other.all)}. The fleet was saved with another problem")
 
@@ -292,7 +285,7 @@ def _revived(
         announced_count=about["announced_count"] if problem.announced is not None else None,
         key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
     )
-    described = _tag(about, problem).get("data")
+    described = about["problem"].get("data")
     fleet._data.types.restore(about["data"], described)
     if isinstance(saved, Advised) and described is not None:
         fleet._coming.last.fit(tag.example_rows(described))

@@ -89,12 +89,7 @@ def certify_player(
     if check:
         case = with_facts(case)
         case = with_checks(case)
-    case = with_feasibility(case)
-    if (
-        case.seen is not None and case.seen.since > 1 + player.migrated
-    ):  # bounds need what all rounds were like
-        case = replace(case, seen=None)
-    return certificate_of(case)
+    return certificate_of(with_feasibility(case))
 
 
 def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any) -> Case:
@@ -112,7 +107,7 @@ def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any
         final=player._report[player._played].reshape(1, *player._shape),
         problem=problem,
         played=problem,
-        first=None if first is None else first.reshape(player._shape),
+        first=first.reshape(player._shape),
         feedback=player.feedback,
         advice=advice,
         forecast=forecast,
@@ -160,8 +155,6 @@ def _not_a_run(player: Player, advised: bool) -> str:
         return "in some rounds another decision was played than the learner's"
     if player._missing.late:
         return "some rounds were observed late"
-    if player._extremes.first is None:
-        return "the first decision is not known"
     if is_random(through(player.learner, player.feedback)):
         return "the learner or the feedback draws random numbers"
     return "" if np.isfinite(player.totals.loss) else "a round was observed without its loss"
@@ -218,17 +211,12 @@ def _uncovered(player: Player) -> str:
 
 
 def _with_observations(case: Case, player: Player) -> Case:
-    """What the player has seen; nothing if it was loaded from an earlier version and has seen no
-    round since."""
+    """What the player has seen; nothing if its problem was changed and it has seen no round
+    since."""
     rounds = case.run.horizon
     found, history = player.extremes, player.history
     if found.since > player.round - 1:
         return case
-    if found.since > 1 + player.migrated:
-        case = case.noted(
-            f"This player was loaded from a file of an earlier version before round {found.since}: "
-            "of the rounds before it, gradients, constraint values and losses were not kept."
-        )
     nowhere = Extreme(-np.inf, None, 0, np.zeros(player._shape))
     largest: dict[str, Any] = {name: getattr(found, name) or nowhere for name in NAMES}
     domain = player.problem.domain

@@ -53,8 +53,7 @@ class Extremes:
     """What a player has seen since round `since`; entries are None if nothing was seen."""
 
     since: int
-    """The first round that was looked at: 1, or the round at which a file of an earlier version was
-    loaded."""
+    """The first round that was looked at: 1, or the first one on a changed problem."""
     rounds: int
     loss_lipschitz: Extreme | None
     """The largest |df_t(x_t)|."""
@@ -114,7 +113,7 @@ class RunningExtremes:
     def __init__(
         self,
         shape: tuple[int, ...],
-        first: Array | None,
+        first: Array,
         rows: int,
         decision_of: Callable[[int], Array],
         clip: float | None = None,
@@ -222,18 +221,14 @@ class RunningExtremes:
         kept = {
             name: array.copy() for name, array in live.items()
         }  # another thread may observe while a file is written
-        first = {} if self.first is None else {"first": self.first}
-        return {"about": np.array([self.since, self._added, self.changed]), **kept, **first}
+        about = np.array([self.since, self._added, self.changed])
+        return {"about": about, "first": self.first, **kept}
 
     def restore(self, arrays: dict[str, Array], rounds: int) -> None:
-        """Continue from `to_arrays` after so many rounds; without arrays, or with those of a
-        version that did not clip gradients, nothing is known of the rounds before."""
-        if "clipping" not in arrays:
-            self.first = None
-            self.begin(rounds)
-            return
+        """Continue from `to_arrays` after so many rounds; ValueError or KeyError if the arrays do
+        not fit."""
         since, added, changed = map(int, arrays["about"])
-        first = arrays.get("first")
+        first = arrays["first"]
         own = {
             "values": self._values,
             "rounds": self._rounds,
@@ -255,10 +250,8 @@ class RunningExtremes:
             or np.any(found["values"] == np.inf)
             or not np.isfinite(found["decisions"]).all()
             or not np.all(found["clipping"] >= 0)
-            or (
-                first is not None
-                and (first.shape != self._decisions.shape[1:] or not np.isfinite(first).all())
-            )
+            or first.shape != self._decisions.shape[1:]
+            or not np.isfinite(first).all()
         ):
             raise ValueError("the extremes are not those of this player")
         self.since, self._added, self.changed, self.first = since, added, changed, first

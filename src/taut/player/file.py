@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 FORMAT = 4
-READABLE = (1, 2, 3, FORMAT)
+"""The only format that is read."""
 PARTS = ("state", "totals", "history", "extremes", "missing", "problem", "last")
 
 
@@ -111,9 +111,7 @@ def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     parts: dict[str, dict[str, Array]] = {part: {} for part in PARTS}
     for name, array in arrays.items():
         part, _, entry = name.partition("/")
-        parts["totals" if part == "ledger" else part][entry] = (
-            array  # in format 1 the totals were called ledger
-        )
+        parts[part][entry] = array
     return parts
 
 
@@ -131,23 +129,17 @@ def read(
     """Read a file, or the bytes of one, and check that its header is one of a player, and by this
     learner if one is given. Returns what `opened` does."""
     saved, arrays, came = opened(source)
-    if (
-        saved.get("what") != "player"
-        or saved.get("format") not in READABLE
-        or type(saved["format"]) is not int
-    ):
-        what = f"{saved.get('what')!r} in format {saved.get('format')!r}"
+    what, number = saved.get("what"), saved.get("format")
+    if what != "player" or type(number) is not int or number != FORMAT:
         raise ValueError(
-            f"{came}, with {what}; expected 'player' in format {' or '.join(map(str, READABLE))}"
+            f"{came}, with {what!r} in format {number!r}; expected 'player' in format {FORMAT}"
         )
     try:
         files.refuse_newer(saved.get("version"))
-        wanted = {"learner": dict, "domain": dict, "count": int, "dtype": str}
+        wanted = {"learner": dict, "domain": dict, "count": int, "dtype": str, "problem": dict}
         for name, kind in wanted.items():
             if type(saved.get(name)) is not kind:
                 raise ValueError(f"{name} is {saved.get(name)!r}")
-        if type(saved.setdefault("problem", {})) is not dict:
-            raise ValueError(f"problem is {saved['problem']!r}")
         by, dtype = files.unpack(saved["learner"]), np.dtype(saved["dtype"])
         if not isinstance(by, Learner):
             raise ValueError(f"learner is {saved['learner']!r}")

@@ -190,10 +190,7 @@ class History:
 
     def restore(self, arrays: dict[str, Array], rounds: int) -> None:
         """Continue from `to_arrays` after so many rounds; ValueError or KeyError if the arrays do
-        not fit.
-
-        Files of the first versions have no history: nothing is known of the rounds before.
-        """
+        not fit. Without arrays, nothing is known of the rounds before."""
         if not arrays or not self.asked:
             self._before = rounds
             return

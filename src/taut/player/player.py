@@ -72,8 +72,6 @@ __all__ = ["Player"]
 
 LOG = logging.getLogger("taut.player")
 
-_unpickled = unpickled  # its name in pickles of earlier versions
-
 
 class Player(Displayed):
     """A learner in live use: read `decision`, act on it, then `observe` what happened.

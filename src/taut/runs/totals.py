@@ -230,13 +230,8 @@ class RunningTotals:
 
     @classmethod
     def from_arrays(cls, constraints: int, arrays: dict[str, Array]) -> RunningTotals:
-        """Return what `to_arrays` described; KeyError or ValueError if the arrays do not fit.
-
-        Files of format 1 hold all sums in one array.
-        """
+        """Return what `to_arrays` described; KeyError or ValueError if the arrays do not fit."""
         running = cls(constraints)
-        if "sums" in arrays:
-            arrays = _from_format_1(constraints, arrays)
         found = {entry.name: arrays[entry.name] for entry in fields(Totals)}
         for name, array in vars(running._totals).items():
             if found[name].shape != array.shape or found[name].dtype != array.dtype:
@@ -270,14 +265,3 @@ class RunningTotals:
             peak=peak, **{name: np.asarray(value) for name, value in sums.items()}
         )
         self._added, self._buffered = self.rounds, 0
-
-
-def _from_format_1(constraints: int, arrays: dict[str, Array]) -> dict[str, Array]:
-    sums = arrays["sums"]
-    if sums.shape != (4 + 3 * constraints,):
-        raise ValueError(f"the totals are not those of {constraints} constraints")
-    loss, excess, violation, squared, worst = np.split(sums, 1 + constraints * np.arange(4))
-    names = ("worst_excess", "worst_violation", "worst_squared")
-    by_name = dict(zip(names, map(np.asarray, worst), strict=True))
-    each = {"excess": excess, "violation": violation, "squared": squared, "peak": arrays["peak"]}
-    return {"rounds": arrays["rounds"], "loss": np.asarray(loss[0]), **each, **by_name}

@@ -1,5 +1,4 @@
-"""Comparators that move: the best decision of every round, and the best sequence with a given
-number of switches."""
+"""Comparators that move: the best decision of every round, or of every segment of rounds."""
 
 from __future__ import annotations
 
@@ -17,13 +16,10 @@ from ...problem.problem import Problem
 from ...problem.streams import Arrays, Stream
 from .result import Found
 
-__all__ = ["Moving", "best_of_each_round", "best_with_breakpoints", "best_with_switches"]
+__all__ = ["Moving", "best_of_each_round", "best_with_breakpoints"]
 
 BATCH = 256
 """Rounds that are solved side by side by the per-round comparator."""
-GRID = 24
-"""The number of cells into which the rounds are cut if the switches are not given; costs grow with
-its square."""
 
 Solve = Callable[[Stream, tuple[int, ...]], Found]
 """The best fixed decisions of a stream for prefixes."""
@@ -43,8 +39,6 @@ class Moving:
     violation: Array
     """(seed, round or segment) The largest constraint value in the rounds for which the decision is
     used."""
-    switches: Array
-    """(seed, switch) The numbers of rounds before the decision changes."""
     solver: str
     unit: float
     """See `Hindsight.unit`."""
@@ -84,13 +78,11 @@ def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Sol
     decision = np.concatenate([part.decision for part in parts])[which].reshape(
         *shape, *problem.domain.shape
     )
-    switches = np.tile(np.arange(1, length), (stream.seeds, 1))
     return Moving(
         decision,
         loss,
         slack.sum(axis=1),
         violation,
-        switches,
         f"{len(first)} programs, {parts[0].solver}",
         max(part.unit for part in parts),
     )
@@ -113,64 +105,18 @@ def best_with_breakpoints(
         loss,
         slack.sum(axis=1),
         violation,
-        np.tile(np.asarray(breakpoints, int), (stream.seeds, 1)),
         f"{len(found)} segments, {found[0].solver}",
         max(one.unit for one in found),
     )
 
 
-def best_with_switches(
-    problem: Problem, stream: Stream, length: int, solve: Solve, switches: int, cells: int
-) -> Moving:
-    """The best sequence with `switches` switches at the edges of `cells` equal cells, by dynamic
-    programming.
-
-    A lower bound for sequences that switch anywhere follows from a second recursion: a cell in
-    which a switch happens costs at least the sum of its rounds' own minima, and all other cells lie
-    in segments with one decision.
-    """
-    edges = np.unique(np.round(np.linspace(0, length, min(cells, length) + 1)).astype(int))
-    tables = [_segments(problem, stream, seed, edges, solve) for seed in range(stream.seeds)]
-    paths = [_cheapest(table.loss, switches) for table in tables]
-    slack = np.zeros(stream.seeds)
-    if len(edges) <= length:  # otherwise every round is an edge, and nothing lies between
-        each = best_of_each_round(problem, stream, length, solve)
-        for seed, (table, path) in enumerate(zip(tables, paths, strict=True)):
-            own = np.add.reduceat(each.loss[seed], edges[:-1])
-            least = _least(table.loss - table.slack, own, switches) - each.slack[seed]
-            slack[seed] = sum(table.loss[i, j] for i, j in path) - least
-    else:
-        for seed, (table, path) in enumerate(zip(tables, paths, strict=True)):
-            slack[seed] = sum(table.slack[i, j] for i, j in path)
-
-    def picked(name: str) -> Array:
-        return np.stack(
-            [
-                np.stack([getattr(table, name)[i, j] for i, j in path])
-                for table, path in zip(tables, paths, strict=True)
-            ]
-        )
-
-    chosen = (
-        np.stack([[edges[j] for _, j in path[:-1]] for path in paths])
-        .reshape(stream.seeds, switches)
-        .astype(int)
-    )
-    name = f"{switches} switches at the edges of {len(edges) - 1} cells, {tables[0].solver}"
-    decision = picked("decision").reshape(stream.seeds, switches + 1, *problem.domain.shape)
-    unit = max(table.unit for table in tables)
-    loss, violation = picked("loss"), picked("violation")
-    return Moving(decision, loss, np.maximum(slack, 0), violation, chosen, name, unit)
-
-
 @dataclass(frozen=True)
 class _Part(Stream):
-    """Rounds start..stop of a stream, of one seed or of all."""
+    """Rounds start..stop of a stream."""
 
     whole: Stream
     start: int
     stop: int
-    seed: int | None = None
 
     @property
     def horizon(self) -> int:  # type: ignore[override]
@@ -179,105 +125,12 @@ class _Part(Stream):
 
     @property
     def seeds(self) -> int:  # type: ignore[override]
-        """One, or all of the whole stream's."""
-        return self.whole.seeds if self.seed is None else 1
+        """As many as the whole stream has."""
+        return self.whole.seeds
 
     def block(self, start: int, length: int) -> Any:
         """A block of the whole stream."""
-        block, seed = self.whole.block(self.start + start, length), self.seed
-        return block if seed is None else jax.tree.map(lambda a: a[seed : seed + 1], block)
-
-
-@dataclass
-class _Table:
-    """The best fixed decision from edge i to edge j, for all i < j; losses are infinite where none
-    is feasible."""
-
-    decision: Array
-    loss: Array
-    slack: Array
-    violation: Array
-    solver: str
-    unit: float
-
-
-def _segments(problem: Problem, stream: Stream, seed: int, edges: Array, solve: Solve) -> _Table:
-    count, size = len(edges), int(np.prod(problem.domain.shape))
-    table = _Table(
-        np.zeros((count, count, size)),
-        np.full((count, count), np.inf),
-        np.zeros((count, count)),
-        np.zeros((count, count)),
-        "",
-        0.0,
-    )
-    for i in range(count - 1):
-        part = _Part(stream, int(edges[i]), int(edges[-1]), seed)
-        ends = [int(edge - edges[i]) for edge in edges[i + 1 :]]
-        found = None
-        while ends and found is None:
-            try:
-                found = solve(part, tuple(ends))
-            except (
-                NoFeasibleDecision
-            ) as error:  # more rounds have more constraints: no longer segment is feasible either
-                if error.rounds is None or error.rounds <= ends[0]:
-                    error.add_note(
-                        f"These are rounds {edges[i] + 1} to {edges[i + 1]} of seed {seed}; use a "
-                        "finer grid."
-                    )
-                    if len(ends) == 1 or error.rounds is None:
-                        raise
-                ends = [end for end in ends if end < (error.rounds or 0)]
-                last = error
-        if found is None:
-            raise last
-        span = slice(i + 1, i + 1 + len(ends))
-        table.decision[i, span], table.loss[i, span] = found.decision, found.loss
-        table.slack[i, span], table.unit = found.slack, max(table.unit, found.unit)
-        table.violation[i, span], table.solver = found.violation, found.solver
-    return table
-
-
-def _cheapest(loss: Array, switches: int) -> list[tuple[int, int]]:
-    """The segments (i, j) of the cheapest path from the first edge to the last with `switches`
-    switches."""
-    last = len(loss) - 1
-    best, came = [loss[0]], []
-    for _ in range(switches):
-        total = best[-1][:, None] + loss
-        came.append(np.argmin(total, axis=0))
-        best.append(np.min(total, axis=0))
-    if not np.isfinite(best[-1][last]):
-        raise ValueError(
-            f"switches: got {switches}; no sequence with so few switches at the edges of the grid "
-            "is feasible in all rounds. Use more switches or a finer grid"
-        )
-    path, edge = [], last
-    for previous in came[::-1]:
-        path.append((int(previous[edge]), edge))
-        edge = int(previous[edge])
-    return [(0, edge), *path[::-1]]
-
-
-def _least(lower: Array, own: Array, switches: int) -> float:
-    """A lower bound on the loss of every sequence with at most `switches` switches, anywhere.
-
-    `lower[i, j]` bounds the loss of one decision from edge i to edge j, `own[j]` that of any
-    decisions in cell j.
-    """
-    count = len(lower)
-    segment = np.where(np.eye(count, dtype=bool), 0.0, lower)
-    start = np.full(count, np.inf)
-    start[0] = 0.0
-    least = float(segment[0, -1])
-    for _ in range(switches):
-        ended = np.min(start[:, None] + segment, axis=0)  # a segment has ended at the edge
-        start = np.minimum(
-            ended, np.append(np.inf, ended[:-1] + own)
-        )  # the switch is there, or inside the next cell
-        least = min(least, float(np.min(start + segment[:, -1])))
-    return least
+        return self.whole.block(self.start + start, length)
 
 
 def _first(found: Found, count: int) -> Found:

@@ -68,8 +68,6 @@ class Hindsight:
     path_length: Array | None = None
     """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for
     "fixed"."""
-    switches: Array | None = None
-    """For "shifting", (seed, switch): the numbers of rounds before the decision changes."""
     unit: float = 1.0
     """How much one round's loss usually changes over a radius of the domain; a smaller total loss
     is as good as 0."""

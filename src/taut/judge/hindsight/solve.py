@@ -16,7 +16,7 @@ from ...engine import Array, double_precision, require_jax
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
 from ..views import without_memory
-from .comparators import GRID, Moving, best_of_each_round, best_with_breakpoints, best_with_switches
+from .comparators import Moving, best_of_each_round, best_with_breakpoints
 from .exact import solve as exactly
 from .first_order import by_first_order_first, solve_by_first_order
 from .result import Found, Hindsight
@@ -35,9 +35,7 @@ def hindsight(
     tolerance: float = 1e-8,
     key: jax.Array | None = None,
     comparator: str = "fixed",
-    switches: int | None = None,
     breakpoints: Sequence[int] | None = None,
-    grid: int | None = None,
     previous: Any = None,
     time_limit: float | None = None,
     progress: bool = False,
@@ -73,15 +71,9 @@ def hindsight(
             "fixed" is one decision that is feasible in all rounds.
             "per-round" is the best decision of each round under that round's constraints. Its
             `path_length` says how much it moves. Prefixes give totals of the first rounds.
-            "shifting" changes `switches` times; between the changes one decision is feasible in all
-            rounds.
-        switches: for "shifting", the number of changes. They are chosen by dynamic programming
-            among the edges of `grid` equal cells; `gap` then also bounds what sequences that change
-            at any other rounds could gain.
-        breakpoints: for "shifting", the rounds after which the decision changes, instead of
-            `switches`. The result is then the best of its kind, up to `gap`.
-        grid: for `switches`, the number of cells, by default 24. With one cell per round all
-            sequences are compared.
+            "shifting" changes after the rounds in `breakpoints`; between the changes one decision
+            is feasible in all rounds.
+        breakpoints: for "shifting", the rounds after which the decision changes.
         time_limit: for "first-order", seconds after which the best decision so far is returned,
             whatever its `gap`. Without it, a gap above `tolerance` is an error.
         progress: for "first-order", show the certified gap while it falls.
@@ -123,7 +115,7 @@ def hindsight(
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
-    moving = _moving(comparator, method, switches, breakpoints, grid, wanted, length)
+    moving = _moving(comparator, method, breakpoints, wanted, length)
     with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "first-order":
@@ -173,20 +165,16 @@ def hindsight(
 def _moving(
     comparator: str,
     method: str,
-    switches: int | None,
     breakpoints: Any,
-    grid: int | None,
     wanted: Any,
     length: int,
 ) -> Callable[..., Moving] | None:
     """The function that solves for a comparator that moves; None for a fixed one."""
     arguments.one_of("comparator", comparator, ("fixed", "per-round", "shifting"))
-    stated = {"switches": switches, "breakpoints": breakpoints, "grid": grid}
-    given = [name for name, value in stated.items() if value is not None]
-    if comparator != "shifting" and given:
+    if (comparator == "shifting") != (breakpoints is not None):
         raise ValueError(
-            f'{given[0]}: got a value with comparator="{comparator}"; expected '
-            'comparator="shifting"'
+            f'breakpoints: got {breakpoints!r} with comparator="{comparator}"; expected rounds for '
+            'comparator="shifting", and None for others'
         )
     if comparator == "fixed":
         return None
@@ -200,28 +188,16 @@ def _moving(
         raise ValueError(
             'prefixes: got some with comparator="shifting"; expected horizon=... for each prefix'
         )
-    if (switches is None) == (breakpoints is None):
+    chosen = [
+        arguments.count("breakpoints", one)
+        for one in np.atleast_1d(np.asarray(breakpoints)).tolist()
+    ]
+    if chosen != sorted(set(chosen)) or not chosen or chosen[-1] >= length:
         raise ValueError(
-            'comparator: got "shifting"; expected either switches=... or breakpoints=...'
+            f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below "
+            f"{length}"
         )
-    if breakpoints is not None:
-        chosen = [
-            arguments.count("breakpoints", one)
-            for one in np.atleast_1d(np.asarray(breakpoints)).tolist()
-        ]
-        if chosen != sorted(set(chosen)) or not chosen or chosen[-1] >= length:
-            raise ValueError(
-                f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below "
-                f"{length}"
-            )
-        return partial(best_with_breakpoints, breakpoints=chosen)
-    number = arguments.count("switches", switches)
-    cells = max(GRID, number + 1) if grid is None else arguments.count("grid", grid)
-    if number + 1 > min(cells, length):
-        raise ValueError(
-            f"switches: got {number}; expected less than the {min(cells, length)} cells of the grid"
-        )
-    return partial(best_with_switches, switches=number, cells=cells)
+    return partial(best_with_breakpoints, breakpoints=chosen)
 
 
 def _totals(
@@ -249,7 +225,6 @@ def _totals(
         wanted,
         comparator,
         path_length,
-        found.switches if comparator == "shifting" else None,
         found.unit,
     )
 
