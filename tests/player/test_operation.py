@@ -564,7 +564,7 @@ def test_rows_of_tables_are_taken_by_name_if_the_loss_takes_names():
     assert rows.history.to_frame(lambda t: t / 2).index.tolist() == [t / 2 for t in range(1, 9)]
     with pytest.raises(ValueError, match="times: got 7 times; expected those of all 8 rounds"):
         rows.history.to_frame(times[:7])
-    with pytest.raises(TypeError, match="^times: got "):
+    with pytest.raises(TypeError, match=r"^times: got "):
         rows.history.to_frame(np.array(7))
     state = rows.state()
     assert state["decision"] == dict(zip(NAMES, rows.decision.tolist(), strict=True))
