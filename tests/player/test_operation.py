@@ -444,7 +444,7 @@ def lowered(capacity, names=NAMES, domain=BOX):
 
 
 def cuts_of(player):
-    state, _ = player._layout.state.unpack(player._arrays, player._seen.stop)
+    state, _ = player._layout.unpack(player._arrays)
     return np.asarray(state.cuts.normals), np.asarray(state.cuts.offsets)
 
 
@@ -465,7 +465,7 @@ def test_cuts_that_still_hold_are_taken_over(capacity, kept, caplog):
     assert any("kept cuts" in note for note in again.migration) == (not kept)
     assert (again.round, again.migrated, again.observed) == (61, 60, 0)
     np.testing.assert_allclose(again.decision, player.decision)
-    state, _ = again._layout.state.unpack(again._arrays, again._seen.stop)
+    state, _ = again._layout.unpack(again._arrays)
     assert float(state.slopes.total) == pytest.approx(120)
     for _ in range(60):
         again.observe(-np.ones(2))

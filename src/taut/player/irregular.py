@@ -33,7 +33,7 @@ def skip(player: Player, reason: str) -> None:
             arrays, report = player._before_round()
         missing, lost = player._missing, player._missing.lost(player.learner)
         after = player._steps.take(skipped_step, arrays, np.asarray(lost, np.int32))
-        before = player._layout.state.unpack(arrays, player._seen.stop)[1]
+        before = player._layout.unpack(arrays)[1]
         new = Pending(
             player.round,
             int(np.asarray(after[0])[1]),

@@ -23,7 +23,7 @@ from ..learners.protocols import Grows, is_random, points_of, seeded
 from ..learners.registry import as_learner, with_default
 from ..play.advice import LAST, advice_of_round, check_advised
 from ..play.announced import check_announced, count_announced
-from ..play.packing import Packing, as_arrays
+from ..play.packing import as_arrays
 from ..play.round import Game
 from ..play.with_feedback import check_covered, default_learner, through
 from ..problem.compatibility import first_decision
@@ -52,14 +52,9 @@ from .guards import as_limits, check_reaction, thresholds
 from .history import History
 from .hooks import Event, Hooks
 from .last_data import LastData
+from .layout import Layout
 from .missing import MissingRounds
-from .steps import (
-    Layout,
-    Steps,
-    header,
-    measured_step,
-    revealed_step,
-)
+from .steps import Steps, header, measured_step, revealed_step
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -209,26 +204,22 @@ class Player(Displayed):
     def _lay_out(self, ready: Any, state: Any) -> None:
         """Fix how a learner's state is packed, and the steps that take it."""
         self._fixed = Game.of(self.problem), ready
-        self._layout = Layout(
-            Packing.of((*self._fixed, self._stated), self._dtype),
-            Packing.of(state, self._dtype),
-            self._seen.stop,
-        )
+        fixed = (*self._fixed, self._stated)
+        self._layout = Layout.of(fixed, state, self._dtype, self._seen.stop)
         self._steps = Steps(self.problem, ready, self._layout, self._packed())
         self._round_decision = RoundDecision(self.problem, self._dtype, self._steps, self._layout)
 
     def _make_room(self, room: int) -> None:
         """Give a state that grows so many slots. What `undo` needs moves with it."""
-        unpack = self._layout.state.unpack
         before = [self._arrays, *([] if self._last is None else [self._last[0]])]
-        states = [unpack(arrays, self._seen.stop) for arrays in before]
+        states = [self._layout.unpack(arrays) for arrays in before]
         ready = as_arrays(with_room(self.learner, room), self._dtype)
         larger = ready.init(jnp.asarray(states[0][0].x), self._learned), states[0][1]
         states = [padded(state, larger) for state in states]
         self._room = room
         self._lay_out(ready, states[0])
         after = [
-            self._layout.state.pack_traced(state, jnp.asarray(arrays[0][: self._seen.stop]))
+            self._layout.pack(state, jnp.asarray(arrays[0][: self._seen.stop]))
             for arrays, state in zip(before, states, strict=True)
         ]
         self._arrays, self._report = after[0], np.asarray(after[0][0])
@@ -243,8 +234,7 @@ class Player(Displayed):
     def _set_state(self, state: Any) -> None:
         nothing = jnp.zeros(self._count, self._dtype)
         decision = jnp.asarray(state[0].x, self._dtype)
-        packed = self._layout.state.pack_traced(state, header(0, 0, nothing, decision))
-        self._arrays = packed
+        self._arrays = self._layout.pack(state, header(0, 0, nothing, decision))
         self._report = np.asarray(self._arrays[0])
         self._round_decision.forget()
 
@@ -272,7 +262,7 @@ class Player(Displayed):
         """The points to play in this round, (k, *decision): the decision, or those around it that a
         bandit learner plays."""
         with self._lock:
-            state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+            state, _ = self._layout.unpack(self._arrays)
         points = points_of(through(self.learner, self.feedback), state)
         return np.stack([np.asarray(point) for point in points])
 
@@ -367,7 +357,7 @@ class Player(Displayed):
     def _of_state(self, name: str) -> Any:
         """Return an entry of the learner's state; `None` if it has none of this name."""
         with self._lock:
-            state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+            state, _ = self._layout.unpack(self._arrays)
         return getattr(state, name, None)
 
     def state(self) -> dict[str, Any]:
@@ -486,7 +476,7 @@ class Player(Displayed):
 
     def _advice_facts(self) -> AdviceFacts | None:
         """What was observed with advisers, for the certificate."""
-        state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+        state, _ = self._layout.unpack(self._arrays)
         if not isinstance(state, AdvisedState):
             return None
         return AdviceFacts(*(array[None] for array in advice_facts(state)))
@@ -753,7 +743,7 @@ class Player(Displayed):
         self._running.add(scored)
         self._extremes.add(report[self._seen])
         if self._room is not None:
-            state, _ = self._layout.state.unpack(arrays, self._seen.stop)
+            state, _ = self._layout.unpack(arrays)
             if cast("Grows", self.learner).is_full(state):
                 self._make_room(2 * self._room)
 
