@@ -38,8 +38,6 @@ def hindsight(
     comparator: str = "fixed",
     breakpoints: Sequence[int] | None = None,
     previous: Any = None,
-    time_limit: float | None = None,
-    progress: bool = False,
 ) -> Hindsight:
     r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and
     prefixes.
@@ -55,8 +53,7 @@ def hindsight(
 
     "first-order": accelerated gradient steps on the augmented Lagrangian, with the same kind of
     proof. It needs no Hessian, so it suits decisions of hundreds of numbers or more with losses
-    that are not quadratic. For these "exact" tries it first. It can stop early with the gap it has
-    reached.
+    that are not quadratic. For these "exact" tries it first.
 
     Arguments:
         problem: the problem. Maxima and squares of constraints are unwrapped: the feasible set is
@@ -75,9 +72,6 @@ def hindsight(
             "shifting" changes after the rounds in `breakpoints`; between the changes one decision
             is feasible in all rounds.
         breakpoints: for "shifting", the rounds after which the decision changes.
-        time_limit: for "first-order", seconds after which the best decision so far is returned,
-            whatever its `gap`. Without it, a gap above `tolerance` is an error.
-        progress: for "first-order", show the certified gap while it falls.
         previous: for a problem with `previous=True`. By default the previous decision is x itself
             in all rounds, also in the first: the loss of a decision that is played all the time,
             against which policy regret is measured. With a run, or with its decisions (seed, round,
@@ -103,13 +97,6 @@ def hindsight(
         )
     arguments.one_of("method", method, ("exact", "first-order"))
     tolerance = arguments.positive("tolerance", tolerance)
-    arguments.flag("progress", progress)
-    if (time_limit is not None or progress) and method != "first-order":
-        name = "progress" if time_limit is None else "time_limit"
-        raise ValueError(
-            f'{name}: got a value with method="{method}"; expected method="first-order"'
-        )
-    time_limit = None if time_limit is None else arguments.positive("time_limit", time_limit)
     asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
     problem, source = without_memory(problem, source, previous, comparator)
@@ -120,9 +107,7 @@ def hindsight(
     with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "first-order":
-            found = solve_by_first_order(
-                problem, source, ends, tolerance, rng, time_limit, progress
-            )
+            found = solve_by_first_order(problem, source, ends, tolerance, rng)
         else:
 
             def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
