@@ -1,27 +1,39 @@
 /* Hand-written half-space projections, taut's default learner, with one function per problem of the suite.
  *
- *     y <- x - eta p,              p the loss gradient, eta = R / sqrt(100 max |p|^2 + sum |p|^2)
+ *     y <- x - eta q,              q the loss gradient, shortened to twice the longest before it,
+ *                                  eta = R / sqrt(100 max |q|^2 + sum |q|^2)
  *     y <- Pi_B( Pi_H(y) ),        H = {u : v + s.(u - x) <= 0}, v the largest constraint value, s its gradient
  *     H is stored among 16 cuts, as a unit normal and an offset, if x or y violates it
  *     x <- at most two sweeps of projections on all cuts, each followed by Pi_B, while a cut is violated
+ *
+ * The state has what the certificate needs, too: the sum of the squared feasibility moves, each divided by 2 eta, and whether all
+ * cuts held.
  */
 #include "loops.h"
 
 #define CUTS 16
 #define SWEEPS 2
 #define START_UP 100.0
+#define LONGER 2.0
 #define PARALLEL 2e-12
 #define ROUNDING (8 * 2.220446049250313e-16)
 
 typedef struct {
-    long rounds, filled, active[CUTS];
-    double steepest, total, offsets[CUTS], *normals, *p, *s, *y;
+    long rounds, filled, active[CUTS], hold;
+    double steepest, total, correction, offsets[CUTS], *normals, *p, *s, *y;
 } State;
 
 static inline void begin(State *h, long n) {
     memset(h, 0, sizeof *h);
+    h->hold = 1;
     h->normals = aligned_alloc(64, (8 * (CUTS + 3) * n + 63) / 64 * 64);
     h->p = h->normals + CUTS * n; h->s = h->p + n; h->y = h->s + n;
+}
+
+/* Frees the memory. What the certificate needs is read, so that the compiler does not leave it out. */
+static inline void end(State *h, double *totals) {
+    free(h->normals);
+    if (h->correction < 0 || h->hold < 0) totals[0] = NAN;
 }
 
 static inline double dot(const double *restrict a, const double *restrict b, long n) {
@@ -75,18 +87,24 @@ static inline void sweep(State *h, double *restrict excess, long n) {
 /* One round: the next x from the loss gradient p, the largest constraint value v and its gradient s. */
 static inline void step(State *h, double *restrict x, double v, double radius, long n) {
     double *p = h->p, *s = h->s, *y = h->y, excess[CUTS];
-    double squares = dot(p, p, n), length = sqrt(dot(s, s, n));
+    double squares = dot(p, p, n), length = sqrt(dot(s, s, n)), share = 1;
+    double limit = LONGER * LONGER * h->steepest;
     h->rounds++;
+    if (h->steepest > 0 && squares > limit) { share = sqrt(limit / squares); squares = limit; }
     h->steepest = h->steepest > squares ? h->steepest : squares;
     h->total += squares;
     double weighted = START_UP * h->steepest + h->total, eta = weighted > 0 ? radius / sqrt(weighted) : 0;
     double scale = length > 0 ? 1 / length : 0, distance = v * scale, here = 0, ahead = distance;
     for (long k = 0; k < n; k++) {
-        double move = eta * p[k];
+        double move = eta * share * p[k];
         s[k] *= scale; y[k] = x[k] - move;
         here += s[k] * x[k]; ahead -= s[k] * move;
     }
+    double outside = ahead > 0 ? ahead : 0;
     if (ahead > 0) for (long k = 0; k < n; k++) y[k] -= ahead * s[k];
+    double beyond = sqrt(dot(y, y, n)) - radius; /* a ball: the move onto it */
+    if (beyond < 0) beyond = 0;
+    if (eta > 0) h->correction += (outside * outside + beyond * beyond) / (2 * eta);
     project(y, n, radius);
     if (length > 0 && (distance > 0 || ahead > 0)) remember(h, s, here - distance, n);
     double tolerance = 2 * radius / ((h->rounds + 1.0) * (h->rounds + 1.0));
@@ -94,8 +112,9 @@ static inline void step(State *h, double *restrict x, double v, double radius, l
     for (long swept = 0; again && swept < SWEEPS; swept++) {
         sweep(h, excess, n);
         project(y, n, radius);
-        again = swept + 1 < SWEEPS && exceeded(h, excess, tolerance, n);
+        again = exceeded(h, excess, tolerance, n);
     }
+    h->hold &= !again;
     memcpy(x, y, sizeof(double) * n);
 }
 
@@ -114,8 +133,8 @@ void half_space_toy(ARGUMENTS) {
         scored(&score, l, g);
         step(&h, x, g, radius, 2);
     }
-    free(h.normals);
     written(&score, totals);
+    end(&h, totals);
 }
 
 /* f = 0.5 |X - Y|^2, g = max over rows and columns of |sum - 1| and over entries of -X. */
@@ -139,8 +158,8 @@ void half_space_doubly_stochastic(ARGUMENTS) {
         } else along(h.s, d, active, 1);
         step(&h, x, best, radius, n);
     }
-    free(h.normals);
     written(&score, totals);
+    end(&h, totals);
 }
 
 /* Three generators, see loops.c. */
@@ -166,8 +185,8 @@ void half_space_dispatch(ARGUMENTS) {
         }
         step(&h, x, g[active], radius, 3);
     }
-    free(h.normals);
     written(&score, totals);
+    end(&h, totals);
 }
 
 /* f = log(1 + exp(-<z, x>)), g_i = |x_group(i)| - fixed[0] for m equal groups, of which the first largest counts. */
@@ -196,8 +215,8 @@ void half_space_logistic(ARGUMENTS) {
         for (long k = 0; k < d; k++) h.p[k] = slope * data[k];
         step(&h, x, g[active], radius, d);
     }
-    free(h.normals);
     totals[0] = score.loss;
+    end(&h, totals);
     if (m > 1) { totals[1 + 4 * m] = score.excess; totals[2 + 4 * m] = score.violation; totals[3 + 4 * m] = score.squared; }
 }
 
@@ -216,6 +235,6 @@ void half_space_polyhedron(ARGUMENTS) {
         memcpy(h.s, fixed + active * d, sizeof(double) * d);
         step(&h, x, g[active], radius, d);
     }
-    free(h.normals);
     written(&score, totals);
+    end(&h, totals);
 }

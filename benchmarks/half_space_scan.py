@@ -18,7 +18,7 @@ from jax import lax
 from .cases import Case
 from .played import Play, Played
 
-CUTS, SWEEPS, START_UP, PARALLEL = 16, 2, 100.0, 2e-12
+CUTS, SWEEPS, START_UP, LONGER, PARALLEL = 16, 2, 100.0, 2.0, 2e-12
 ROUNDING = 8 * float(np.finfo(float).eps)
 
 
@@ -37,18 +37,28 @@ class Cuts(NamedTuple):
     active: Any
 
 
+def step_of(radius: float, slopes: Slopes) -> Any:
+    """The step after a round."""
+    weighted = START_UP * slopes.largest + slopes.total
+    return jnp.where(weighted > 0, radius / jnp.sqrt(weighted), 0.0)
+
+
 def adaptive(radius: float) -> optax.GradientTransformation:
-    """Steps of radius / sqrt(100 max |p|^2 + sum |p|^2)."""
+    """Steps of radius / sqrt(100 max |q|^2 + sum |q|^2), q being gradients that are shortened to
+    twice the longest before them."""
 
     def init(x: Any) -> Slopes:
         return Slopes(jnp.zeros(()), jnp.zeros(()))
 
     def update(slope: Any, state: Slopes, x: Any = None) -> tuple[Any, Slopes]:
         squared = jnp.vdot(slope, slope)
+        limit = LONGER**2 * state.largest
+        long = (state.largest > 0) & (squared > limit)
+        share = jnp.sqrt(jnp.where(long, limit / jnp.where(long, squared, 1.0), 1.0))
+        squared = jnp.where(long, limit, squared)
         state = Slopes(jnp.maximum(state.largest, squared), state.total + squared)
-        weighted = START_UP * state.largest + state.total
-        eta = jnp.where(weighted > 0, radius / jnp.sqrt(weighted), 0.0)
-        return -eta * slope, state
+        eta = step_of(radius, state)
+        return -eta * share * slope, state
 
     return optax.GradientTransformation(init, update)
 
@@ -65,8 +75,9 @@ def remember(cuts: Cuts, normal: Any, offset: Any, worth: Any, t: Any) -> Cuts:
     )
 
 
-def sweep(project: Any, y: Any, cuts: Cuts, t: Any, diameter: float) -> tuple[Any, Cuts]:
-    """Project on all cuts in turn and on the ball, at most twice, while a cut is exceeded."""
+def sweep(project: Any, y: Any, cuts: Cuts, t: Any, diameter: float) -> tuple[Any, Cuts, Any]:
+    """Project on all cuts in turn and on the ball, at most twice, while a cut is exceeded. Returns
+    whether one still is, too."""
 
     def exceeded(y: Any, tolerance: Any) -> Any:
         worst = jnp.max(cuts.normals @ y - cuts.offsets)
@@ -84,8 +95,8 @@ def sweep(project: Any, y: Any, cuts: Cuts, t: Any, diameter: float) -> tuple[An
         return swept + 1, y, jnp.where(moved, t, active), exceeded(y, diameter / (t + 1.0) ** 2)
 
     start = (0, y, cuts.active, exceeded(y, 0.0))
-    _, y, active, _ = lax.while_loop(lambda carry: (carry[0] < SWEEPS) & carry[3], once, start)
-    return y, cuts._replace(active=active)
+    _, y, active, left = lax.while_loop(lambda carry: (carry[0] < SWEEPS) & carry[3], once, start)
+    return y, cuts._replace(active=active), left
 
 
 def prepare(case: Case, seeds: int, rounds: int) -> Play:
@@ -106,7 +117,7 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
         return worst, worst[None] if aggregated else values
 
     def step(carry: Any, z: Any) -> Any:
-        x, state, cuts, t, (violation, squared, excess, peak, total) = carry
+        x, state, cuts, t, (violation, squared, excess, peak, total), (hold, correction) = carry
         value, slope = jax.value_and_grad(lambda x: loss(x.reshape(shape), z))(x)
         (worst, values), normal = jax.value_and_grad(constraint, has_aux=True)(x, z)
         clipped = jnp.maximum(values, 0)
@@ -123,25 +134,29 @@ def prepare(case: Case, seeds: int, rounds: int) -> Play:
         update, state = optimiser.update(slope, state, x)
         y = optax.apply_updates(x, update)
         ahead = distance + normal @ (y - x)
-        y = project(y - jnp.maximum(ahead, 0) * normal)
+        in_half_space = y - jnp.maximum(ahead, 0) * normal
+        y = project(in_half_space)
+        moves = jnp.maximum(ahead, 0) ** 2 + jnp.sum((y - in_half_space) ** 2)
+        eta = step_of(case.radius, state)
+        correction += jnp.where(eta > 0, moves / (2 * jnp.where(eta > 0, eta, 1.0)), 0.0)
         worth = (length > 0) & ((distance > 0) | (ahead > 0))
         cuts = remember(cuts, normal, normal @ x - distance, worth, t)
-        y, cuts = sweep(project, y, cuts, t, 2 * case.radius)
-        return (y, state, cuts, t + 1, totals), (value, worst)
+        y, cuts, left = sweep(project, y, cuts, t, 2 * case.radius)
+        return (y, state, cuts, t + 1, totals, (hold & ~left, correction)), (value, worst)
 
     @jax.jit
     @partial(jax.vmap, in_axes=(None, 0))
     def run(x: Any, z: Any) -> Any:
         cuts = Cuts(jnp.zeros((CUTS, size)), jnp.zeros(CUTS), jnp.zeros(CUTS, int))
         nothing = jnp.zeros(case.scored)
-        start = (x, optimiser.init(x), cuts, 1, (nothing,) * 4 + (0.0,))
-        (x, _, _, _, totals), rows = lax.scan(step, start, z)
-        return x, rows, totals  # all of them: XLA would not compute what is not returned
+        start = (x, optimiser.init(x), cuts, 1, (nothing,) * 4 + (0.0,), (True, 0.0))
+        (x, _, _, _, totals, facts), rows = lax.scan(step, start, z)
+        return x, rows, totals, facts  # all of them: XLA would not compute what is not returned
 
     first = jnp.asarray(case.first, float).ravel()
 
     def play() -> Played:
-        x, (losses, worst), totals = jax.block_until_ready(run(first, data))
+        x, (losses, worst), totals, _ = jax.block_until_ready(run(first, data))
         decisions = np.asarray(x).reshape(seeds, *shape)
         return Played(decisions, np.asarray(losses), np.asarray(worst), np.asarray(totals[0]))
 

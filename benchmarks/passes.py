@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import math
 import statistics
 import sys
 import time
@@ -34,7 +35,6 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import taut  # noqa: E402
-from taut.play.compile import facts_of  # noqa: E402
 from taut.play.passes import PASSES  # noqa: E402
 from taut.problem.feasibility import check_feasible  # noqa: E402
 
@@ -142,7 +142,7 @@ def _simulated(cell: Cell, case: Case, learner: Any, names: tuple[str, ...]) -> 
     return Variant(
         chunk=chunk,
         call=call,
-        suitable=_suitable(learner, case, cell.seeds),
+        suitable=_suitable(case),
         compiled_in=took,
         rounds={"chunk": cell.seeds * rounds, "call": cell.seeds * case.horizon},
     )
@@ -162,13 +162,13 @@ def _live(cell: Cell, case: Case, learner: Any, names: tuple[str, ...]) -> Varia
             player.observe(next(coming))
         return player
 
-    suitable = _suitable(learner, case, 1)
+    suitable = _suitable(case)
     return Variant(None, call, suitable, took, {"call": OBSERVED})
 
 
-def _suitable(learner: Any, case: Case, seeds: int) -> frozenset[str]:
-    facts = facts_of(learner, case.problem.domain, seeds)
-    return frozenset(each.name for each in PASSES if each.suits(facts))
+def _suitable(case: Case) -> frozenset[str]:
+    size = math.prod(case.problem.domain.shape)
+    return frozenset(each.name for each in PASSES if each.suits(size))
 
 
 def measure(cell: Cell, repeats: int = REPEATS, compilations: int = COMPILATIONS) -> dict[str, Any]:

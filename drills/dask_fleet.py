@@ -24,6 +24,7 @@ import taut
 from drills.fleets import MEMBERS, ROUNDS, reporting, reports
 from drills.game import LEARNER, problem
 
+WORKERS = 2
 SETTINGS = {"distributed.admin.log-format": "", "distributed.worker.daemon": True}
 
 
@@ -46,7 +47,7 @@ def main() -> None:
     killed: list[int] = []
     t = 1
     cluster = distributed.LocalCluster(
-        2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        WORKERS, threads_per_worker=1, dashboard_address=None, silence_logs=50
     )
     with tempfile.TemporaryDirectory() as folder, cluster, distributed.Client(cluster) as client:
         alone = taut.Fleet(LEARNER, problem(), range(MEMBERS))
@@ -68,6 +69,10 @@ def main() -> None:
             if not np.array_equal(alone.rounds(), fleet.rounds()):
                 failures.append(f"round {t}: members are in other rounds")
             t += 1
+            if len(cluster.workers) < WORKERS:  # Dask gives up a worker that is killed as it starts
+                cluster.scale(WORKERS)
+            if t % 2:
+                print(f"round {t - 1}: {len(killed)} of {asked.kills} kills", flush=True)
         if not np.array_equal(alone.decisions(), fleet.decisions()):
             failures.append(f"round {t}: the decisions are others")
         if not np.array_equal(alone.totals().loss, fleet.totals().loss):

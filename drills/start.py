@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,12 @@ def script(text: str) -> str:
     return "\n\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M))
 
 
+def processor_time() -> float:
+    """Return the seconds of processor time that all ended child processes took."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def main() -> int:
     """Clone, install and run; return the exit code of what failed first."""
     text = PAGE.read_text()
@@ -44,11 +51,15 @@ def main() -> int:
             "certificate": f"{clone}/.venv/bin/python {program}",
         }
         for name, command in steps.items():
-            begun = time.monotonic()
+            begun, used = time.monotonic(), processor_time()
             ended = subprocess.run(
                 ["bash", "-c", command], env=clean | {"MPLBACKEND": "Agg"}, check=False
             )
-            print(f"{name}: {time.monotonic() - begun:.0f} s", flush=True)
+            print(
+                f"{name}: {time.monotonic() - begun:.0f} s on the clock, "
+                f"{processor_time() - used:.0f} s of processor time",
+                flush=True,
+            )
             if ended.returncode:
                 return ended.returncode
     return 0

@@ -22,7 +22,9 @@ import numpy as np
 import taut
 from taut.plots.style import new_figure, styled
 
-COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7"]
+COLOURS = ["#56B4E9", "#E69F00", "#009E73", "#CC79A7"]
+DEFAULT = "#D55E00"
+"""The colour of the default learner in all figures."""
 HOURS, CHANNELS, LIMIT = 24 * 90, 4, 1.0
 
 
@@ -58,9 +60,9 @@ def figure(run: Any, value: Any, price: Any, best: Any) -> Any:
     fixed = _by_day(np.sum(value * np.log(1 + 4 * best), axis=1))
     made, (left, middle, right) = new_figure(3, narrow=False)
     left.fill_between(
-        days, bill.min(axis=1), bill.max(axis=1), color=COLOURS[0], alpha=0.25, linewidth=0
+        days, bill.min(axis=1), bill.max(axis=1), color=DEFAULT, alpha=0.25, linewidth=0
     )
-    left.plot(days, bill.mean(axis=1), color=COLOURS[0])
+    left.plot(days, bill.mean(axis=1), color=DEFAULT)
     left.axhline(LIMIT, color="black", linestyle="--", linewidth=1)
     left.text(days[-1], LIMIT + 0.02, "limit", ha="right", va="bottom")
     left.set(
@@ -72,9 +74,9 @@ def figure(run: Any, value: Any, price: Any, best: Any) -> Any:
     bands = middle.stackplot(days, spent.mean(axis=1).T, colors=COLOURS)
     heights = np.cumsum(spent[-20:].mean(axis=(0, 1))) - spent[-20:].mean(axis=(0, 1)) / 2
     for i, height in enumerate(heights[: len(bands)]):
-        middle.text(days[-3], height, f"channel {i + 1}", ha="right", va="center", color="white")
+        middle.text(days[-3], height, f"channel {i + 1}", ha="right", va="center", fontsize="small")
     middle.set(title="(b) spending per channel", xlabel="day", ylabel="money per hour")
-    right.plot(days, gain.mean(axis=1), color=COLOURS[0], label="learner")
+    right.plot(days, gain.mean(axis=1), color=DEFAULT, label="default learner")
     right.plot(
         days,
         fixed.mean(axis=1),

@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.plots.style import new_figure, styled
+from taut.plots.families import family_of
+from taut.plots.style import new_figure, shade, styled
 
 ROUNDS, DIMENSION, HALF_SPACES, SLACK = 8_192, 10, 64, 0.1
 
@@ -26,14 +27,15 @@ MINE: dict[str, Any] = {}
 """Your own methods by name, for example {"mine": MyLearner(...)}."""
 
 METHODS = {
-    "half-space": ("half-space, 64 cuts for ever", "#D55E00"),
-    "clipped-ogd": ("Clipped-OGD (2018)", "#0072B2"),
-    "surrogate-anytime": ("surrogate (2024)", "#009E73"),
-    "recoo": ("RECOO (2022)", "#56B4E9"),
-    "drift-plus-penalty": ("drift plus penalty (2017)", "#999999"),
-    "ogd": ("OGD (2012)", "#CC79A7"),
+    "half-space": "half-space, 64 cuts for ever",
+    "clipped-ogd": "Clipped-OGD (2018)",
+    "surrogate-anytime": "surrogate (2024)",
+    "recoo": "RECOO (2022)",
+    "drift-plus-penalty": "drift plus penalty (2017)",
+    "ogd": "OGD (2012)",
 }
-"""Names of learners, what the figure calls them, and their colours."""
+"""Names of learners, and what the figure calls them."""
+DEFAULT = family_of("half-space").colour
 
 
 def pool(seed: int = 0) -> tuple[Any, Any]:
@@ -90,30 +92,32 @@ def play() -> tuple[dict[str, Any], taut.Problem]:
     return runs, problem
 
 
+def _colour(name: str) -> str:
+    return "black" if name in MINE else family_of(name).colour
+
+
 @styled
 def figure(runs: dict[str, Any], bound: float) -> Any:
     """Draw the clipped violation of all methods over the rounds, on logarithmic axes."""
     made, (axes,) = new_figure(1, narrow=False, width=7.6, height=4.2)
     rounds = np.arange(1, ROUNDS + 1)
-    axes.axhline(bound, color="#D55E00", linestyle="--", linewidth=1)
-    axes.text(
-        1.2, bound * 1.1, "proven for half-space, for every number of rounds", color="#D55E00"
-    )
+    axes.axhline(bound, color=DEFAULT, linestyle="--", linewidth=1)
+    axes.text(1.2, bound * 1.1, "proven for half-space, for every number of rounds", color=DEFAULT)
     ends = {}
     for name, run in runs.items():
-        label, colour = METHODS.get(name, (name, "black"))
         total = np.cumsum(np.maximum(run.excess[0].reshape(ROUNDS, -1).max(axis=1), 0))
-        axes.plot(rounds, np.maximum(total, 1e-3), color=colour, linewidth=1.6, label=label)
+        style = ":" if name == "recoo" else "-"  # a half-space step, too
+        colour = _colour(name)
+        axes.plot(rounds, np.maximum(total, 1e-3), color=colour, linewidth=1.6, linestyle=style)
         ends[name] = total[-1]
     heights = _apart(sorted(np.log10(list(ends.values()))), 0.17)
     for height, name in zip(heights, sorted(ends, key=lambda name: ends[name]), strict=True):
-        label, colour = METHODS.get(name, (name, "black"))
         axes.annotate(
-            f"{label}: {ends[name]:,.1f}",
+            f"{METHODS.get(name, name)}: {ends[name]:,.1f}",
             (ROUNDS, 10**height),
             (6, 0),
             textcoords="offset points",
-            color=colour,
+            color=shade(_colour(name), -0.3),
             va="center",
             annotation_clip=False,
             fontweight="bold" if name == "half-space" else "normal",

@@ -73,7 +73,7 @@ def figure(run: Any, index: Any, best: Any) -> Any:
     left.set(title="(a) portfolio", xlabel="day", ylabel="weight", ylim=(0, 1))
     for values, limit, colour, label in (
         (turnover, TURNOVER, COLOURS[0], "turnover from the index"),
-        (largest, LARGEST_TWO, "#D55E00", "two largest positions"),
+        (largest, LARGEST_TWO, COLOURS[3], "two largest positions"),
     ):
         middle.plot(days, values, color=colour, linewidth=0.8)
         middle.axhline(limit, color=colour, linestyle="--", linewidth=1)
@@ -84,11 +84,9 @@ def figure(run: Any, index: Any, best: Any) -> Any:
         ylabel="share of the portfolio",
         ylim=(0, 0.6),
     )
-    right.plot(days, np.cumsum(run.loss[0] - best), color=COLOURS[0])
+    right.plot(days, np.cumsum(run.loss[0] - best), color="#D55E00")
     right.axhline(0, color="black", linewidth=0.7)
-    right.set(
-        title="(c) regret", xlabel="day", ylabel="percent, relative to the best fixed weights"
-    )
+    right.set(title="(c) regret", xlabel="day", ylabel="per cent beyond the best weights")
     return made
 
 

@@ -71,7 +71,7 @@ def test_columns_are_aligned():
 
 
 def test_a_table_follows_the_width_of_the_terminal(monkeypatch):
-    names = ("learner", *(f"column {k}" for k in range(9)))
+    names = ("learner", *(f"{k} violations" for k in range(9)))
     grid = Grid(names, (("half-space", *["1234567"] * 9),), left=("learner",))
     for width in (40, 80, 100):
         monkeypatch.setenv("COLUMNS", str(width))

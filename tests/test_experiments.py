@@ -26,7 +26,8 @@ def verdicts(experiment, *datasets):
 
 def swapped(contestants, prefix, make):
     return tuple(
-        one.with_learner(make) if one.name.startswith(prefix) else one for one in contestants
+        dataclasses.replace(one, make=make) if one.name.startswith(prefix) else one
+        for one in contestants
     )
 
 

@@ -85,7 +85,6 @@ CALLS = {
     "taut.certify": certified,
     "taut.compare": lambda **o: taut.compare([LEARNER], PROBLEM, COSTS, **o),
     "taut.from_cvxpy": modelled,
-    "taut.hindsight": lambda **o: taut.hindsight(PROBLEM, COSTS, method="first-order", **o),
     "taut.recommend": lambda **o: taut.recommend(PROBLEM, 10, **o),
     "taut.step": lambda **o: taut.step(
         LEARNER, PROBLEM, taut.init(LEARNER, PROBLEM), COSTS[0], **o

@@ -49,7 +49,7 @@ def test_python_blocks_run_as_printed(capsys, monkeypatch, tmp_path):
     lines = [line.split() for line in printed.splitlines()]
     for line in filter(str.strip, shown.splitlines()):
         assert any(alike(line.split(), other) for other in lines), line
-    assert len(re.findall(r"^ (?:regret|clipped violation) ", shown, re.M)) == 2
+    assert len(re.findall(r"^(?:regret|clipped violation) ", shown, re.M)) == 2
     rows = names["run"].certificate().rows
     assert not any(row.trivial for row in rows)
 

@@ -57,10 +57,11 @@ def test_a_wrong_checksum_is_noticed(tmp_path):
         storage.read_arrays(path)
 
 
-def test_files_without_a_checksum_still_load(tmp_path):
+def test_files_without_a_checksum_are_refused(tmp_path):
     header = np.frombuffer(json.dumps({"what": "old"}).encode(), np.uint8)
     np.savez(tmp_path / "old.npz", header=header, **{"array/a": ARRAYS["a"]})
-    assert storage.read_arrays(tmp_path / "old.npz")[0] == {"what": "old"}
+    with pytest.raises(ValueError, match=r"damaged or foreign .its checksum is wrong"):
+        storage.read_arrays(tmp_path / "old.npz")
 
 
 def archive(path, entries, compression=zipfile.ZIP_STORED):

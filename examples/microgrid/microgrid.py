@@ -37,6 +37,8 @@ VALUE = 4.0  # of stored energy, about what the generators' last MW costs
 EMISSION, CAP = np.array([0.26, 0.37]), 160.0
 MOST, RAMP = np.array([22.0, 20.0, 12.0]), np.array([0.6, 0.8, 0.8])
 START = pd.Series({"gas": 7.0, "diesel": 17.0, "level": 6.0})
+COLOURS = ["#56B4E9", "#E69F00", "#009E73"]
+DEFAULT = "#D55E00"  # the colour of the default learner in all figures
 SILENT, BROKEN, ABSURD = 25, DAY // 2, 100
 """Every so many steps the controller does not answer; so many steps before the end it breaks; the
 step with an absurd reading."""
@@ -140,17 +142,17 @@ def figure(readings: pd.DataFrame, steps: pd.DataFrame) -> Any:
     hours = np.arange(len(steps)) / 12
     level = np.concatenate([[START["level"]], steps["level"]])
     parts = [steps["gas"], steps["diesel"], np.maximum(-np.diff(level), 0)]
-    left.stackplot(hours, parts, labels=["gas", "diesel", "battery"], alpha=0.6)
+    left.stackplot(hours, parts, labels=["gas", "diesel", "battery"], colors=COLOURS)
     left.plot(hours, readings["demand"], color="black", linewidth=1, label="demand")
     left.set(title="(a) power", xlabel="hour", ylabel="MW", ylim=(0, 46))
     left.legend(loc="upper left", ncols=2, fontsize="small")
-    middle.plot(hours, steps["level"] / MOST[2], label="battery level")
-    middle.plot(hours, steps["weight"], label="weight of the advice")
+    middle.plot(hours, steps["level"] / MOST[2], color=COLOURS[2], label="battery level")
+    middle.plot(hours, steps["weight"], color="#0072B2", label="weight of the advice")
     middle.axvline((ROUNDS - BROKEN) / 12, color="black", linestyle="--", linewidth=1)
     middle.set(title="(b) the controller breaks at the line", xlabel="hour", ylim=(-0.02, 1.35))
     middle.legend(loc="upper left", fontsize="small")
     emitted = (steps[["gas", "diesel"]].to_numpy() ** 2 @ EMISSION) / CAP
-    right.plot(hours, emitted)
+    right.plot(hours, emitted, color=DEFAULT)
     right.axhline(1.0, color="black", linestyle="--", linewidth=1)
     right.set(title="(c) emissions", xlabel="hour", ylabel="share of the cap")
     return made

@@ -26,6 +26,7 @@ from taut.plots.style import new_figure, styled
 
 CAMPAIGNS, HOURS, CHANNELS = 40_000, 96, 4
 JUMP, FACTOR = HOURS // 2, 2.5
+DEFAULT = "#D55E00"  # the colour of the default learner in all figures
 """The hour before which the traffic jumps, and by how much."""
 
 PACING = taut.Problem(
@@ -100,16 +101,18 @@ def _observe(fleet: taut.Fleet, reports: dict[str, Any], silent: Any) -> None:
 def figure(hours: pd.DataFrame) -> Any:
     """Draw what campaigns spent of their budgets, and how many spent too much."""
     made, (left, right) = new_figure(2, narrow=False)
-    left.fill_between(hours.index, hours["low"], hours["high"], alpha=0.25, linewidth=0)
-    left.plot(hours.index, hours["median"])
+    left.fill_between(
+        hours.index, hours["low"], hours["high"], color=DEFAULT, alpha=0.25, linewidth=0
+    )
+    left.plot(hours.index, hours["median"], color=DEFAULT)
     left.axhline(1.0, color="black", linestyle="--", linewidth=1)
     left.set(
-        title=f"(a) spent of the budget: median and 90 % of {CAMPAIGNS:,} campaigns",
+        title=f"(a) {CAMPAIGNS:,} campaigns: median and 90 %",
         xlabel="hour",
-        ylabel="share of the budget",
+        ylabel="spent, share of the budget",
         ylim=(0, None),
     )
-    right.plot(hours.index, 100 * hours["above"])
+    right.plot(hours.index, 100 * hours["above"], color=DEFAULT)
     right.set(title="(b) campaigns above their budget", xlabel="hour", ylabel="per cent")
     return made
 

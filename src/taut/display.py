@@ -8,8 +8,9 @@ import html
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -28,12 +29,13 @@ __all__ = [
     "rounded",
     "spreadsheet",
     "terminal_width",
+    "wrapped",
 ]
 
 WIDEST = 60
-"""Longer cells of a table are cut in text, so that a row fits a terminal."""
-NARROWEST = 12
-"""The last column of a table is cut to no less than this."""
+"""Longer cells of a table continue on the next line."""
+NARROWEST = 18
+"""Columns of text are narrowed to no less than this, the last one first, if there is no room."""
 USUAL = 80
 """Columns of a terminal whose width is not known, as in a file."""
 LINE = 100
@@ -130,9 +132,15 @@ def _is_default(entry: Any, default: Any) -> bool:
     )
 
 
+def _cell_lines(text: str, size: int) -> list[str]:
+    return [part for line in text.split("\n") for part in textwrap.wrap(line, size)]
+
+
 @dataclass(frozen=True)
 class Grid:
-    """A small table. Columns named in `left` are aligned to the left, all others to the right."""
+    """A small table. Columns named in `left` are aligned to the left, all others to the right.
+    Names of columns that are longer than their cells, long cells, and what follows a line break in
+    a cell, continue on the next line."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -147,9 +155,16 @@ class Grid:
         """
         width = terminal_width(LINE) if width is None else width
         wide = [
-            min(max(map(len, column)), WIDEST)
-            for column in zip(self.columns, *self.rows, strict=True)
+            min(
+                max(len(line) for text in (*name.split(), *cells) for line in text.split("\n")),
+                WIDEST,
+            )
+            for name, *cells in zip(self.columns, *self.rows, strict=True)
         ]
+        for i in reversed(range(1, len(wide))):
+            over = sum(wide) + 2 * len(wide) - 2 - width
+            if over > 0 and self.columns[i] in self.left:
+                wide[i] = max(min(wide[i], NARROWEST), wide[i] - over)
         groups, room = [[0]], width - wide[0]
         for i in range(1, len(wide)):
             if room < wide[i] + 2 and len(groups[-1]) > 1:
@@ -157,22 +172,25 @@ class Grid:
                 room = width - wide[0]
             groups[-1].append(i)
             room -= wide[i] + 2
-        return "\n".join(self._lines(group, wide, width) for group in groups)
+        return "\n".join(self._lines(group, [wide[i] for i in group]) for group in groups)
 
-    def _lines(self, group: list[int], wide: list[int], width: int) -> str:
-        """Return a table of these columns. If it is too wide, its last column is cut."""
-        widths = [wide[i] for i in group]
-        widths[-1] -= max(0, min(sum(widths) + 2 * len(widths) - 2 - width, widths[-1] - NARROWEST))
-        lines = []
+    def _lines(self, group: list[int], widths: list[int]) -> str:
+        """Return a table of these columns."""
+        lines: list[str] = []
         for row in (self.columns, *self.rows):
-            cells = [_cut(row[i], size) for i, size in zip(group, widths, strict=True)]
-            parts = (
-                cell.ljust(size) if self.columns[i] in self.left else cell.rjust(size)
-                for i, cell, size in zip(group, cells, widths, strict=True)
-            )
-            lines.append("  ".join(parts).rstrip())
-        lines.insert(1, "  ".join("-" * size for size in widths))
+            cells = [_cell_lines(row[i], size) for i, size in zip(group, widths, strict=True)]
+            for line in zip_longest(*cells, fillvalue=""):
+                parts = (
+                    part.ljust(size) if self.columns[i] in self.left else part.rjust(size)
+                    for i, part, size in zip(group, line, widths, strict=True)
+                )
+                lines.append("  ".join(parts).rstrip())
+            if row is self.columns:
+                lines.append("  ".join("-" * size for size in widths))
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
 
     def html(self) -> str:
         """Return the table as HTML."""
@@ -207,12 +225,12 @@ class Summary:
         width = max((len(label) for label, _ in self.facts), default=0)
         lines = [self.title]
         for label, value in self.facts:
-            lines += _wrapped(value, f"  {label.ljust(width)}  ", " " * (width + 4))
+            lines += wrapped(value, f"  {label.ljust(width)}  ", " " * (width + 4))
         room = terminal_width(LINE) - 2
         for grid in self.grids:
             lines += [f"  {line}".rstrip() for line in grid.text(room).splitlines()]
         for note in self.notes:
-            lines += _wrapped(note, "  ", "  ")
+            lines += wrapped(note, "  ", "  ")
         return "\n".join(lines)
 
     def html(self) -> str:
@@ -246,28 +264,26 @@ class Displayed:
         return self._summary().html()
 
 
-def rows(entries: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Return rows as `Grid` takes them."""
-    return tuple(tuple(entry) for entry in entries)
+def wrapped(text: str, first: str = "", others: str = "", most: int | None = LINES) -> list[str]:
+    """Return a text as lines no wider than the terminal.
 
-
-def _wrapped(text: str, first: str, others: str) -> list[str]:
-    wrapped = textwrap.wrap(
+    Arguments:
+        text: any text.
+        first, others: what the first line and all others begin with.
+        most: how many lines there are at most; `None` for all.
+    """
+    lines = textwrap.wrap(
         text,
         terminal_width(LINE),
         initial_indent=first,
         subsequent_indent=others,
         break_on_hyphens=False,
-        max_lines=LINES,
+        max_lines=most,
         placeholder=" ...",
     )
-    return wrapped or [first.rstrip()]
+    return lines or [first.rstrip()]
 
 
 def terminal_width(most: int) -> int:
     """Return the number of columns of the terminal, at most `most`; 80 if there is none."""
     return min(most, shutil.get_terminal_size((USUAL, 24)).columns)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 3].rstrip() + "..."

@@ -3,8 +3,7 @@ used.
 
 A class of taut is stored under its bare name, any other class under its module and qualified name,
 as in `lab:Mirror`. A module that runs as a script is named `__main__`, so that name matches every
-module. Files of earlier versions contain bare names for all classes; a bare name means taut's class
-if there is one, otherwise the only class with that name.
+module.
 """
 
 from __future__ import annotations
@@ -116,9 +115,8 @@ def _could_be(kind: type, name: str) -> bool:
     if _is_ours(kind):
         return False  # taut's classes match by their bare name only
     module, _, path = name.rpartition(":")
-    if not module:
-        return kind.__name__ == name
-    return SCRIPT in (module, kind.__module__) and kind.__qualname__ == path
+    in_script = bool(module) and SCRIPT in (module, kind.__module__)
+    return in_script and kind.__qualname__ == path
 
 
 def pack(value: Any) -> Any:
@@ -187,8 +185,8 @@ def refuse_newer(version: Any) -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Return True if two packed values are exactly equal. Files of earlier versions can use other
-    names for a class."""
+    """Return True if two packed values are exactly equal. The class of a script can have two
+    names."""
     return json.dumps(_renamed(a), sort_keys=True) == json.dumps(_renamed(b), sort_keys=True)
 
 

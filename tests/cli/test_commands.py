@@ -111,7 +111,7 @@ def test_no_file_beside_a_run_is_executed_unless_the_user_agrees(folder, monkeyp
             assert "add --problem" in said
     assert "is not in this folder" in called(*command, "--yes", fails=True)
     note.write_text(json.dumps({"problem": f"{folder}/evil.py:game", "data": "costs.csv"}))
-    assert "its data are not noted" in called(*command, "--yes", fails=True)  # the former format
+    assert "got other entries" in called(*command, "--yes", fails=True)
 
     note.write_text(json.dumps(noted))
     said = called(*command, fails=True)
@@ -139,7 +139,7 @@ def test_a_damaged_note_is_refused_by_name(folder):
     note.write_text("{")
     assert "out.nc.origin.json: got no JSON" in called("certify", "out.nc", fails=True)
     note.write_text(json.dumps(dict.fromkeys(asdict(origin.Origin()), "\x1b[2J")))
-    assert "entries of other types" in called("certify", "out.nc", fails=True)
+    assert "got other entries" in called("certify", "out.nc", fails=True)
 
 
 def test_seeds_on_the_command_line_are_those_of_the_library(folder):

@@ -19,7 +19,7 @@ from taut.fleet.ids import hash_of
 from taut.fleet.new_members import member_key
 from taut.fleet.steps import revealed_member
 from taut.play.compile import count_compiled
-from taut.play.passes.kernel import check_for_kernel
+from taut.play.passes import check_for_kernel
 
 RNG = np.random.default_rng(7)
 

@@ -4,6 +4,7 @@ intervals separate."""
 import csv
 import io
 import json
+import re
 from types import SimpleNamespace
 
 import jax.numpy as jnp
@@ -162,11 +163,10 @@ def test_tables_are_no_wider_than_the_terminal_and_names_stay_in_one_piece(found
     for width in (80, 100, 200):
         monkeypatch.setenv("COLUMNS", str(width))
         lines = str(found).splitlines()
-        assert max(map(len, lines)) <= min(width, 140)
-        rows = [line for line in lines if line.startswith("│ clipped-ogd │")]
-        assert len(rows) == sum(line.startswith("┃ learner ") for line in lines)
-        assert "…" not in str(found)
-        cells = [cell for row in rows for cell in row.strip("│").split("│")[1:]]
+        assert max(map(len, lines)) <= min(width, 100)
+        rows = [line for line in lines if line.startswith("  clipped-ogd ")]
+        assert len(rows) == sum(line.startswith("  learner ") for line in lines)
+        cells = [cell for row in rows for cell in re.split("  +", row.strip())[1:]]
         assert len(cells) == len(found.values["clipped-ogd"])
 
 

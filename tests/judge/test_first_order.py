@@ -51,12 +51,7 @@ def test_multipliers_prove_the_bound():
     assert np.linalg.norm(slope) * 3.0 <= 1e-4 * best.loss[0]
 
 
-def test_a_time_limit_returns_a_feasible_decision_with_its_gap():
-    best = taut.hindsight(FIXED, DATA[0], method="first-order", tolerance=1e-30, time_limit=1e-9)
-    exact = taut.hindsight(FIXED, DATA[0])
-    assert best.violation[0] <= 1e-9
-    assert 1e-6 < best.gap[0] < np.inf
-    assert exact.loss[0] >= best.loss[0] - best.gap[0] * max(1, abs(best.loss[0])) - 1e-9
+def test_too_few_steps_are_an_error():
     with pytest.raises(RuntimeError, match="not certified"):
         first_order.solve_by_first_order(
             FIXED,
@@ -77,20 +72,12 @@ def test_large_decisions_are_solved_without_hessians(monkeypatch):
     assert taut.hindsight(quadratic, DATA[0]).solver.startswith("clarabel")
 
 
-@pytest.mark.parametrize("option", [{"time_limit": 1.0}, {"progress": True}])
-def test_options_of_this_method_are_refused_elsewhere(option):
-    with pytest.raises(ValueError, match="first-order"):
-        taut.hindsight(FIXED, DATA[0], **option)
-    with pytest.raises((ValueError, TypeError), match="time_limit"):
-        taut.hindsight(FIXED, DATA[0], method="first-order", time_limit=-1)
-
-
 def test_a_constraint_that_is_not_convex_is_refused():
     bent = taut.Problem(
         lambda x, z: logistic(x, z) + x.sum(), lambda x: 0.2 - x @ x, taut.Box(0.1, 1.0, shape=6)
     )
     with pytest.raises(ValueError, match="convex"):
-        taut.hindsight(bent, DATA[0], method="first-order", tolerance=1e-3, time_limit=2.0)
+        taut.hindsight(bent, DATA[0], method="first-order", tolerance=1e-3)
 
 
 def test_a_set_without_interior_is_solved_or_refused_but_never_below_its_optimum():

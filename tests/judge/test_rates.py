@@ -57,7 +57,7 @@ def test_rates_of_clipped_ogd_lie_below_theory_and_feel_the_trade_off():
         assert all(
             rate.exponent <= rate.theory + 0.1 for rate in found.rates if np.isfinite(rate.exponent)
         )
-        assert "growth" in found.table().title
+        assert "Growth" in str(found)
     # With the error bound of this polyhedron the violation grows like T^(1 - beta).
     assert measured[0.5] == pytest.approx(0.5, abs=0.08)
     assert measured[0.75] == pytest.approx(0.25, abs=0.1)

@@ -8,7 +8,7 @@ import pytest
 
 import taut
 from small_games import GAME, ROUNDS, learner
-from taut.judge.reaction import reacts_to_decisions
+from taut.judge.certify import reacts_to_decisions
 from taut.learners import Assumes
 
 OBLIVIOUS, STOCHASTIC = str(Assumes.OBLIVIOUS), str(Assumes.STOCHASTIC)

@@ -13,7 +13,7 @@ from taut.learners.clipping import Clipping, clip_of
 from taut.learners.half_space.method import HalfSpaceState
 from taut.learners.schedules import AdaGradNorm
 from taut.paper.experiments import dispatch
-from taut.play.passes.kernel import check_for_kernel
+from taut.play.passes import check_for_kernel
 
 TOY = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
 ROUNDS = 240

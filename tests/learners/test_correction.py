@@ -6,7 +6,7 @@ import pytest
 
 import taut
 from taut.learners.schedules import AdaGradNorm, InverseRoot
-from taut.runs.advised import least_sum
+from taut.runs.run import least_sum
 
 GAME = taut.Problem(lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2))
 COSTS = np.array([1.0, -0.5]) + 0.6 * np.random.default_rng(0).normal(size=(60, 2))

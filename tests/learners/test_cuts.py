@@ -72,4 +72,4 @@ def test_a_kept_cut_that_moves_a_decision_is_active_in_that_round():
     worth = jnp.asarray(True)
     cuts = remember(cuts, jnp.asarray([0.6, 0.8]), jnp.asarray(1.0), worth, jnp.asarray(8))
     assert cuts.active.tolist() == [7, 8]
-    np.testing.assert_allclose(cuts.normals[:, 0], [1, 0])
+    np.testing.assert_allclose(cuts.normals[0], [1, 0])

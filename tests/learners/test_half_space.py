@@ -339,7 +339,7 @@ def test_the_tighter_of_two_parallel_cuts_stays(rounds, wrong):
 def test_repeats_of_one_row_take_one_slot():
     data = pool(rounds=40, rows=3)
     state = _state_after(HalfSpace(0.3, 2.0, memory=8), data)
-    assert int(np.sum(np.linalg.norm(state.cuts.normals, axis=0) > 0)) <= 3
+    assert int(np.sum(np.linalg.norm(state.cuts.normals, axis=1) > 0)) <= 3
 
 
 def _state_after(learner, data):
@@ -459,7 +459,7 @@ def test_sweeps_end_in_all_kept_cuts_and_come_closer_to_every_comparator(name):
         eta, _ = learner.eta.with_gradient(state.slopes, z["c"])
         y, after = np.asarray(state.x - eta * z["c"]), step(state, z)
         assert np.linalg.norm(after.x - star) <= np.linalg.norm(y - star) + 1e-12
-        kept = after.cuts.normals.T @ after.x - after.cuts.offsets
+        kept = after.cuts.normals @ after.x - after.cuts.offsets
         assert np.max(kept) <= float(domain.diameter) / (t + 2) ** 2 + 1e-12
         assert bool(domain.contains(after.x))
         state = after

@@ -9,7 +9,7 @@ import pytest
 import taut
 from taut.learners.half_space.method import LIFE
 from taut.learners.schedules import AdaGradNorm
-from taut.play.passes.kernel import check_for_kernel
+from taut.play.passes import check_for_kernel
 
 CAP = taut.Problem(lambda x, z: -x[0], lambda x, z: x[0] - z, taut.Box(0.0, 1.0, shape=1))
 

@@ -27,7 +27,7 @@ from taut.modelling.translation.atoms.table import (
     UnsupportedAtom,
     refuse_unsupported,
 )
-from taut.modelling.translation.flat_copy import FlatCopy
+from taut.modelling.translation.statement import FlatCopy
 from taut.modelling.translation.translate import translate
 
 SHAPES = [(2, 3), (4, 2), (3, 3), (2, 2), (5, 2), (3, 4)]

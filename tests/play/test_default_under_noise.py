@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.play.default import default_learner
+from taut.play.with_feedback import default_learner
 
 KNOWN = taut.testing.PROBLEMS[2]  # six affine rows, linear losses
 NOISE = taut.Noisy(values=0.3)

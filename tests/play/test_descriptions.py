@@ -21,7 +21,7 @@ from taut.play import fingerprint
 from taut.play.description import Descriptions
 from taut.play.fingerprint import NUMERICS, numerics
 from taut.sweeps.cell import prepare
-from taut.sweeps.identity import Identities
+from taut.sweeps.sweep import Identities
 
 HEAD = """
 import dataclasses, enum, functools
@@ -297,7 +297,7 @@ def test_a_cell_carries_a_checksum_of_the_source(tmp_path, monkeypatch):
         before = after
     cell = prepare(taut.Cell("clipped-ogd", GAME, targets()), {})
     known = Identities().of(cell)
-    monkeypatch.setattr(taut.sweeps.identity, "numerics", lambda: "other code")
+    monkeypatch.setitem(Identities.of.__globals__, "numerics", lambda: "other code")
     assert Identities().of(cell) != known
 
 

@@ -8,7 +8,7 @@ import pytest
 import taut
 from small_games import ROUNDS, learner, steep
 from taut.learners.base import State
-from taut.play.passes.kernel import HUGE
+from taut.play.passes import HUGE
 
 CLIPPED = taut.ClippedOGD(0.1, 4.0)
 SLOPE = "loss gradient: got a value that is not finite in round {}; expected finite numbers as grad"

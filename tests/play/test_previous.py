@@ -12,7 +12,7 @@ import taut
 from small_games import assert_bit_equal
 from taut.judge.regret_curve import cumulative_regret
 from taut.problem.memory import recorded
-from taut.problem.round_data import RoundData
+from taut.problem.streams import RoundData
 
 ROUNDS, SEEDS = 23, 3
 START = np.array([0.5, -0.25])
@@ -397,7 +397,7 @@ def test_mistakes_are_named(make, message):
 
 def test_cells_of_a_sweep_tell_decisions_before_round_1_and_adversary_states_apart():
     from taut.sweeps.cell import prepare
-    from taut.sweeps.identity import Identities
+    from taut.sweeps.sweep import Identities
 
     def reveal(state, t, x, key):
         return state, state + x

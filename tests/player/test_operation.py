@@ -445,7 +445,7 @@ def lowered(capacity, names=NAMES, domain=BOX):
 
 def cuts_of(player):
     state, _ = player._layout.unpack(player._arrays)
-    return np.asarray(state.cuts.normals).T, np.asarray(state.cuts.offsets)
+    return np.asarray(state.cuts.normals), np.asarray(state.cuts.offsets)
 
 
 def pushed():

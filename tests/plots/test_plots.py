@@ -204,6 +204,8 @@ def test_violations_have_a_logarithmic_axis_with_a_marked_zero(run):
     ax = run.plot("violation")
     assert ax.get_yscale() == "symlog"
     assert ax.get_yticklabels()[0].get_text() == "0"
+    for axes in (ax, run.plot()[1]):  # nothing is below zero
+        assert -axes.yaxis.get_transform().linthresh < axes.get_ylim()[0] < 0
     assert run.plot("violation", log=False).get_yscale() == "linear"
     assert run.plot("loss").get_yscale() == "linear"
     still = dataclasses.replace(run, excess=np.full_like(run.excess, -1.0)).plot("violation")

@@ -123,26 +123,19 @@ def test_programs_are_bounded_and_the_oldest_goes_first(monkeypatch):
     assert kept.get("b", lambda: "new") == "new"
 
 
-def _named(name, x):
-    return x
-
-
 def test_compiled_functions_of_all_problems_together_are_bounded(monkeypatch):
     first, second = Programs(), Programs()
     for owner, name in ((first, "a"), (second, "b"), (first, "c"), (first, "a")):
-        owner.compiled(_named, name)
+        owner.executable(name, object)
     monkeypatch.setattr(programs, "TOTAL", 3)  # those of other tests are older
-    second.compiled(_named, "d")
-    assert [[key[1] for key in owner.used] for owner in (first, second)] == [
-        [("a",), ("c",)],
-        [("d",)],
-    ]
+    second.executable("d", object)
+    assert [list(owner.used) for owner in (first, second)] == [["a", "c"], ["d"]]
     assert (len(first.values()), len(second.values())) == (2, 1)
-    kept = first.compiled(_named, "a")
-    assert first.compiled(_named, "a") is kept
+    kept = first.executable("a", object)
+    assert first.executable("a", object) is kept
     monkeypatch.setattr(programs, "LIMIT", 1)
-    first.compiled(_named, "e")
-    assert list(first.used) == [(_named, ("e",))]  # a dropped function is not counted
+    first.executable("e", object)
+    assert list(first.used) == ["e"]  # a dropped function is not counted
 
 
 @pytest.mark.parametrize(("use", "problems"), [("simulate", 40), ("player", 30)])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from taut.problem.sparse import Entries
+from taut.problem.conic import Entries
 
 
 def test_sparse_matrices_agree_with_scipy():

@@ -67,31 +67,17 @@ def test_reading_totals_changes_no_bit():
     assert quiet.rounds == asked.rounds == len(rows)
 
 
-def test_running_totals_survive_their_arrays_and_those_of_format_1():
+def test_running_totals_survive_their_arrays():
     running = RunningTotals(2)
     for row in np.random.default_rng(2).normal(size=(9, 3)):
         running.add(row)
-    t = running.totals
-    old = {
-        "rounds": np.asarray(9),
-        "sums": np.concatenate(
-            [
-                [t.loss],
-                t.excess,
-                t.violation,
-                t.squared,
-                [t.worst_excess, t.worst_violation, t.worst_squared],
-            ]
-        ),
-        "peak": t.peak,
-    }
-    for arrays in (running.to_arrays(), old):
-        back = RunningTotals.from_arrays(2, arrays)
-        assert back.rounds == 9
-        for name, value in vars(running.totals).items():
-            np.testing.assert_array_equal(getattr(back.totals, name), value)
-        with pytest.raises(ValueError, match="not those of 3 constraints"):
-            RunningTotals.from_arrays(3, arrays)
+    arrays = running.to_arrays()
+    back = RunningTotals.from_arrays(2, arrays)
+    assert back.rounds == 9
+    for name, value in vars(running.totals).items():
+        np.testing.assert_array_equal(getattr(back.totals, name), value)
+    with pytest.raises(ValueError, match="not those of 3 constraints"):
+        RunningTotals.from_arrays(3, arrays)
     unbounded = {**running.to_arrays(), "loss": np.asarray(-np.inf)}
     assert RunningTotals.from_arrays(2, unbounded).totals.loss == -np.inf
 

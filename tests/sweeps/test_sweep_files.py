@@ -10,8 +10,7 @@ import pytest
 import taut
 from small_games import GAME, targets
 from taut import storage
-from taut.sweeps.index import INDEX
-from taut.sweeps.store import Store
+from taut.sweeps.store import INDEX, Store
 
 CELLS = [
     taut.Cell(
@@ -157,7 +156,7 @@ def test_a_full_disk_is_noted_and_ends_no_sweep(tmp_path, monkeypatch):
     bad = taut.Cell(CELLS[0].learner, GAME, targets(), name="bad", measure=len)
     with monkeypatch.context() as disk:
         disk.setattr(Store, "fail", full)
-        disk.setattr(taut.sweeps.index, "write_atomically", full)
+        disk.setattr(taut.sweeps.store, "write_atomically", full)
         sweep = taut.sweep([*CELLS, bad], folder=tmp_path)
     assert sweep.played == 3
     assert [one.name for one in sweep.failed] == ["bad"]

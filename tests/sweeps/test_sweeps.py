@@ -31,7 +31,7 @@ from taut.play.simulation import chunk_of_any_length
 from taut.progress import Counter
 from taut.sweeps import driver, task
 from taut.sweeps.cell import prepare
-from taut.sweeps.identity import Identities
+from taut.sweeps.sweep import Identities
 
 ETAS = (0.1, 0.2, 0.3)
 

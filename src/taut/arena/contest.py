@@ -4,7 +4,7 @@ in one dataset."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +38,6 @@ class Contestant:
     anytime: bool
     """True if the parameters do not depend on the horizon, so that one run gives the values of all
     horizons."""
-
-    def with_learner(self, make: Callable[[Constants, int], Learner]) -> Contestant:
-        """Return a contestant with the same name and label but another learner."""
-        return replace(self, make=make)
 
 
 def contest(

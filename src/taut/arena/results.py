@@ -46,7 +46,7 @@ QUANTITIES = (*BOUNDED, "shifting regret", "violating rounds")
 """What is measured: the quantities that theorems bound, regret against a comparator that changes
 its decision, and the number of rounds with g > 0."""
 CHECKSUM = "sha256"
-"""The entry with a checksum of the others. Files without it were written by earlier versions."""
+"""The entry with a checksum of the others."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,7 @@ def read(path: Path) -> Result:
     """Read one file."""
     try:
         entries = json.loads(storage.read_file(path, "folder", "a result of the arena"))
-        checksum = entries.pop(CHECKSUM, None)
-        if checksum not in (None, _checksum(entries)):
+        if entries.pop(CHECKSUM) != _checksum(entries):
             raise ValueError("its checksum is wrong")
         if entries.pop("format") != FORMAT:
             raise ValueError("it has another format")
@@ -205,17 +204,15 @@ def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
 
 
 def seconds_of(folder: Path, result: Result) -> float | None:
-    """The time per round of a result, if it was measured. A damaged file is refused; files of
-    earlier versions have no checksum."""
+    """The time per round of a result, if it was measured. A damaged file is refused."""
     path = folder / "times" / result.file
     if not path.is_file():
         return None
     try:
         measured = json.loads(storage.read_file(path, "folder", "a time of the arena"))
-        checksum = measured.pop(CHECKSUM, None)
-        if checksum not in (None, _checksum(measured)):
+        if measured.pop(CHECKSUM) != _checksum(measured):
             raise ValueError("its checksum is wrong")
-        if measured.get("result", result.file) != result.file:
+        if measured["result"] != result.file:
             raise ValueError(f"it contains the time that belongs into {measured['result']}")
         return arguments.positive("seconds per round", measured["seconds per round"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

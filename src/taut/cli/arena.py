@@ -54,19 +54,14 @@ def streams(json_out: _Json = False) -> None:
         ]
         typer.echo(json.dumps(rows, indent=1))
         return
-    from rich.console import Console
-    from rich.table import Table
+    from ..display import Grid
 
-    table = Table(title="Streams of the arena")
-    for column in ("stream", "setting", "what is decided"):
-        table.add_column(column, overflow="fold", no_wrap=column == "stream")
+    columns = ("stream", "setting", "what is decided")
+    shown = []
     for one in STREAMS.values():
-        table.add_row(
-            one.name,
-            one.setting,
-            one.title + (f" (not there: {one.missing()})" if one.missing() else ""),
-        )
-    Console().print(table)
+        missing = f" (not there: {one.missing()})" if one.missing() else ""
+        shown.append((one.name, one.setting, f"{one.title}{missing}"))
+    typer.echo(Grid(columns, tuple(shown), left=columns))
 
 
 @app.command(cls=WithJax)

@@ -4,6 +4,7 @@ sentence."""
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -120,26 +121,18 @@ def learners(
     elif markdown:
         typer.echo(learners_markdown(cards))
     else:
-        from rich.console import Console
-        from rich.table import Table
+        from ..display import Grid
 
-        wide = Console().width >= 160
-        shown = _COLUMNS if wide else ("learner", "losses", "regret", "violation")
-        rest = (
-            None
-            if wide
-            else "--json, --markdown or a wider terminal show cost, horizon and reference as well."
-        )
-        table = Table(
-            title="Learners (b: the parameter beta; m: number of constraints)", caption=rest
-        )
-        for column in shown:
-            table.add_column(column, overflow="fold", no_wrap=column == "learner")
+        typer.echo("Learners (b: the parameter beta; m: number of constraints)")
+        shown = ("learner", "violation", "regret", "losses")
+        rows = []
         for card in cards:
-            table.add_row(
-                *(cell for name, cell in zip(_COLUMNS, _cells(card), strict=True) if name in shown)
-            )
-        _print(table)
+            cells = dict(zip(_COLUMNS, _cells(card), strict=True))
+            cells["violation"] = re.sub(", (?=squared|peak)", "\n", cells["violation"])
+            cells["losses"] = cells["losses"].replace(" ", "\n")
+            rows.append(tuple(cells[name] for name in shown))
+        typer.echo(Grid(shown, tuple(rows), left=shown))
+        typer.echo("--json and --markdown show cost, horizon and reference as well.")
 
 
 _COLUMNS = (
@@ -284,14 +277,11 @@ def bound(
             }
         )
         return
-    from rich.table import Table
+    from ..display import Grid, Summary
 
-    table = Table(
-        "quantity", "bound", "source", title=f"{learner}, T = {horizon}", caption=repr(made)
-    )
-    for one in found:
-        table.add_row(one.quantity, f"{one.bound:.6g}", one.source)
-    _print(table)
+    rows = tuple((one.quantity, f"{one.bound:.6g}", one.source) for one in found)
+    grid = Grid(("quantity", "bound", "source"), rows, left=("quantity", "source"))
+    typer.echo(Summary(f"{learner}, T = {horizon}", (), (grid,), (repr(made),)).text())
 
 
 @app.command(cls=WithJax)
@@ -346,7 +336,7 @@ def recommend(
         _say(advice.to_dict())
     elif everything:
         typer.echo(str(advice))
-        _print(advice.remarks())
+        typer.echo(advice.remarks())
     else:
         typer.echo(advice.folded(more="--all shows them"))
 
@@ -402,7 +392,7 @@ def figures(
     if json_out:
         _say(paths)
     else:
-        _print("\n".join(paths))
+        typer.echo("\n".join(paths))
 
 
 @app.command()
@@ -453,12 +443,6 @@ app.add_typer(arena_commands.app)
 
 def _say(value: Any) -> None:
     typer.echo(json.dumps(value, indent=1, default=float))
-
-
-def _print(value: Any) -> None:
-    from rich.console import Console
-
-    Console().print(value)
 
 
 def _complain(text: str) -> None:

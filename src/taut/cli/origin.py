@@ -103,7 +103,7 @@ def write(run: Path, problem: str, data: Path, seeds: int | None) -> None:
 
 
 def read(run: Path) -> Origin:
-    """Return the note of a run; an empty one if there is none, or one of an earlier version."""
+    """Return the note of a run; an empty one if there is none."""
     path = _beside(run)
     if not path.is_file():
         return Origin()
@@ -114,16 +114,17 @@ def read(run: Path) -> Origin:
     except ValueError as error:
         raise ValueError(f"{path}: got no JSON ({error}); expected what taut run wrote") from error
     names = [field.name for field in fields(Origin)]
-    if type(entries) is not dict or sorted(entries) != sorted(names):
-        return Origin()
-    seeds = entries["seeds"]
-    texts = all(
-        type(entries[name]) is str and entries[name].isprintable()
-        for name in names
-        if name != "seeds"
-    )
-    if not texts or not (seeds is None or type(seeds) is int):
-        raise ValueError(f"{path}: got entries of other types; expected what taut run wrote")
+    if (
+        type(entries) is not dict
+        or sorted(entries) != sorted(names)
+        or type(entries["seeds"]) not in (int, type(None))
+        or not all(
+            type(entries[name]) is str and entries[name].isprintable()
+            for name in names
+            if name != "seeds"
+        )
+    ):
+        raise ValueError(f"{path}: got other entries; expected what taut run wrote")
     return Origin(**entries)
 
 

@@ -18,7 +18,7 @@ from jax import lax
 
 from ..engine import Array
 from ..learners import Learner
-from ..play.executables import Executables
+from ..play.compile import Executables
 from ..player.layout import Layout
 from ..problem.problem import Problem
 from .layout import Arrays
@@ -48,7 +48,7 @@ class Blocks:
     def __init__(
         self, problem: Problem, learner: Learner, layout: Layout, fixed: tuple[Any, ...]
     ) -> None:
-        self._executables = Executables(problem, learner, layout)
+        self._executables = Executables(problem, layout)
         self._layout, self._fixed = layout, fixed
         fitting = [size for size in SIZES if size * layout.state.size <= LARGEST]
         self.sizes = tuple(fitting or SIZES[:1])

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..engine import Array
-from .enclosure import Enclosure, result
-from .interval import Interval, contracted, hull
+from .enclosure import Enclosure, Interval, contracted, hull, result
 
 __all__ = [
     "add",

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..engine import Array
 from .arithmetic import add, both, chained, log_sum_exp, moved, mul, neg, norm, stacked
-from .enclosure import Enclosure, Unknown, result
-from .interval import Interval
+from .enclosure import Enclosure, Interval, Unknown, result
 
 __all__ = [
     "CURVES",

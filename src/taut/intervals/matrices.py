@@ -10,8 +10,7 @@ import numpy as np
 
 from .arithmetic import both, last, reduced, spectral
 from .curves import Curve
-from .enclosure import Enclosure, Unknown
-from .interval import Interval
+from .enclosure import Enclosure, Interval, Unknown
 
 __all__ = ["ANY", "eigenvalues", "largest_eigenvalues", "matrix_fraction", "singular", "summed"]
 

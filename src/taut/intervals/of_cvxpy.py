@@ -41,8 +41,7 @@ from .arithmetic import (
     total,
 )
 from .curves import CURVES, Curve, absolute, curved, divide, power, square
-from .enclosure import Enclosure, Space, Unknown, result
-from .interval import Interval
+from .enclosure import Enclosure, Interval, Space, Unknown, result
 
 __all__ = ["MOVED", "RULES", "WIDENED", "Expressions", "moved_places"]
 

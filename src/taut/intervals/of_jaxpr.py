@@ -39,8 +39,7 @@ from .arithmetic import (
     total,
 )
 from .curves import CURVES, curved, divide, log_add_exp, power, root, square
-from .enclosure import ROUNDING, Enclosure, Space, Unknown, outward, result
-from .interval import Interval
+from .enclosure import ROUNDING, Enclosure, Interval, Space, Unknown, outward, result
 
 __all__ = ["CUSTOM", "MOVES", "enclose", "is_log_add_exp", "rearrangement", "work"]
 

@@ -23,7 +23,7 @@ from jax.custom_batching import custom_vmap
 from ..jax_internals import bind
 from .walk import bodies, equations, evaluate, is_float
 
-__all__ = ["by_index", "entry_of_largest", "place_of_largest"]
+__all__ = ["by_index", "entry_of_largest", "larger", "place_of_largest", "smaller"]
 
 FEW = 16
 """Entries up to which `argmax` is as fast as anything else."""
@@ -101,7 +101,7 @@ def _rule(equation: Any, operands: list[Any]) -> Any:
     if name in ("reduce_max", "reduce_min") and is_float(equation.invars[0]):
         return [_extreme(operands[0], tuple(equation.params["axes"]), name == "reduce_max")]
     if name in ("max", "min") and is_float(equation.invars[0]):
-        return [_larger(*operands) if name == "max" else -_larger(-operands[0], -operands[1])]
+        return [larger(*operands) if name == "max" else smaller(*operands)]
     if name == "abs" and is_float(equation.invars[0]):
         return [_magnitude(*operands)]
     inner = bodies(equation)
@@ -150,15 +150,20 @@ def _extreme_jvp(axes: tuple[int, ...], largest: bool, primals: Any, tangents: A
 
 
 @jax.custom_jvp
-def _larger(u: jax.Array, v: jax.Array) -> jax.Array:
-    """The larger entries of two arrays."""
+def larger(u: jax.Array, v: jax.Array) -> jax.Array:
+    """Return the larger entries of two arrays; at a tie the derivative is that of the first."""
     return lax.max(u, v)
 
 
-@_larger.defjvp
+@larger.defjvp
 def _larger_jvp(primals: Any, tangents: Any) -> Any:
     (u, v), (du, dv) = primals, tangents
-    return _larger(u, v), jnp.where(u >= v, du, dv)
+    return larger(u, v), jnp.where(u >= v, du, dv)
+
+
+def smaller(u: jax.Array, v: jax.Array) -> jax.Array:
+    """Return the smaller entries of two arrays; at a tie the derivative is that of the first."""
+    return -larger(-u, -v)
 
 
 @jax.custom_jvp

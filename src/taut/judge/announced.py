@@ -15,8 +15,7 @@ from ..engine import Array
 from ..learners import Assumes, Guarantee
 from ..play.replay import replayed
 from ..problem.problem import Problem
-from ..problem.round_data import RoundData
-from ..problem.streams import Stream
+from ..problem.streams import RoundData, Stream
 from ..runs.run import Run
 from .assumptions import REFUTED, VERIFIED, Assumption
 

@@ -13,8 +13,7 @@ from ..engine import Array
 from ..learners import Learner
 from ..problem.problem import Problem
 from ..problem.streams import Stream
-from ..runs.advised import AdviceFacts
-from ..runs.run import Run
+from ..runs.run import AdviceFacts, Run
 from .announced import AnnouncedRun
 from .assumptions import Assumption
 from .facts.fact import Facts

@@ -180,9 +180,6 @@ class Certificate:
         """All of it as JSON-able values."""
         return tables.as_dict(self)
 
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        yield from tables.rich_parts(self)
-
     def __str__(self) -> str:
         return tables.as_text(self)
 

@@ -9,18 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
-from ..engine import notice_precision
+from ..engine import first_key, notice_precision
+from ..jaxpr.walk import evaluate
 from ..learners import Assumes
 from ..play.replay import revealed_data
+from ..problem.compatibility import adversary_state
 from ..problem.feasibility import NoFeasibleDecision
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs import metrics
-from ..runs.advised import AdviceFacts, least_sum
-from ..runs.run import Run
+from ..runs.run import AdviceFacts, Run, least_sum
 from . import assumptions
 from .announced import AnnouncedRun
 from .assumptions import GIVEN, REFUTED, VERIFIED, Assumption
@@ -30,14 +32,15 @@ from .certificate import Certificate
 from .facts.find import facts_of
 from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
-from .hindsight.not_certified import NotCertified
+from .hindsight.result import NotCertified
 from .observed import observe
-from .reaction import check_reaction
 from .rows import PLAYED_REGRET, certificate_of
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
 __all__ = [
     "certify",
+    "check_reaction",
+    "reacts_to_decisions",
     "with_advice",
     "with_announced",
     "with_checks",
@@ -350,3 +353,55 @@ def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
         'comparators: pass best=taut.hindsight(problem, stream, comparator="per-round"), or '
         '"shifting", to the certificate.'
     )
+
+
+_DECISION = object()
+"""What depends on the decision."""
+
+
+def check_reaction(run: Run, remembers: bool) -> tuple[Assumption, ...]:
+    """Return what is known of the assumptions about where the data come from; nothing if the run
+    does not say.
+
+    Arguments:
+        run: of one learner.
+        remembers: whether loss or constraints depend on the previous decision, which is part of the
+            round's data then.
+    """
+    if remembers:
+        return _refuted("loss or constraints depend on the previous decision")
+    if run.stream is None:
+        return (
+            _refuted("the data came from an adversary, which sees decisions") if run.reacts else ()
+        )
+    if isinstance(run.stream, Adversary):
+        if reacts_to_decisions(run.stream, run.first):
+            return _refuted("the adversary reacts to the decisions")
+        why = "what the adversary reveals does not depend on the decisions"
+    else:
+        why = "the data were given before the run"
+    return (Assumption(str(Assumes.OBLIVIOUS), VERIFIED, why),)
+
+
+def _refuted(why: str) -> tuple[Assumption, ...]:
+    names = Assumes.OBLIVIOUS, Assumes.STOCHASTIC
+    return tuple(Assumption(str(name), REFUTED, why, {}) for name in names)
+
+
+def reacts_to_decisions(stream: Adversary, first: Any) -> bool:
+    """Return whether what an adversary reveals, or its state, can depend on the decision.
+
+    The function is traced, and the decision followed through its operations.
+    """
+    state = adversary_state(stream, jnp.result_type(first))
+    given = () if stream.state is None else (state,)
+    rest = (jnp.asarray(1, jnp.int32), jnp.asarray(first), first_key())
+    traced = jax.make_jaxpr(stream.function)(*given, *rest)
+    inputs: list[Any] = [None] * len(traced.jaxpr.invars)
+    inputs[len(jax.tree.leaves(given)) + 1] = _DECISION
+
+    def follow(equation: Any, operands: list[Any]) -> list[Any]:
+        depends = any(operand is _DECISION for operand in operands)
+        return [_DECISION if depends else None for _ in equation.outvars]
+
+    return any(result is _DECISION for result in evaluate(traced, inputs, follow))

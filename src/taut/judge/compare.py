@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import arguments
-from ..display import counted, latex, spreadsheet, terminal_width
+from ..display import Displayed, Grid, Summary, counted, latex, spreadsheet
 from ..engine import Array
 from ..extras import optional
 from ..learners import Card, Learner
@@ -28,22 +28,17 @@ from ..runs import metrics
 from ..runs.run import Run
 from ..sweeps import Cell, sweep
 from .hindsight import hindsight
-from .hindsight.not_certified import NotCertified
+from .hindsight.result import NotCertified
 from .over_seeds import Interval, clear_winner, difference, wins
 
 if TYPE_CHECKING:
     import pandas
-    from rich.table import Table
 
     from .certificate import Certificate
 
 __all__ = ["Comparison", "Interval", "compare"]
 
 
-WIDEST = 140
-"""Text is at most so wide, and no wider than the terminal."""
-FRAME = 3
-"""Marks and spaces around a cell."""
 SHARE = 1e-2
 """The tolerance on the mean violation per round, as a share of the size of the constraints."""
 BOUGHT = ("mean loss", "regret", "policy regret")
@@ -63,8 +58,8 @@ COLUMNS = (
 best value."""
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Displayed):
     """Several learners on the same problem and data. `runs` and `values` are by label, `values`
     then by column."""
 
@@ -185,45 +180,6 @@ class Comparison:
         end = [r"\hline", r"\end{tabular}", r"\par\smallskip", rf"{{\footnotesize {below}}}", ""]
         return "\n".join([*lines, *end])
 
-    def table(self) -> Table:
-        """Return the table with all columns; a star marks the winner of a column. Printing divides
-        it where it is wider than the terminal."""
-        return self._table(self._columns())
-
-    def _table(self, names: Sequence[str]) -> Table:
-        from rich.markup import escape
-        from rich.table import Table
-
-        title = (
-            f"{counted(len(self.runs), 'learner')} on {counted(self.seeds, 'seed')} x "
-            f"{counted(self.horizon, 'round')} (mean, 95 % interval)"
-        )
-        table = Table(title=title, title_justify="left")
-        table.add_column("learner", overflow="fold")
-        for name in names:
-            table.add_column(_two_lines(name), justify="right", no_wrap=True)
-        for label in self.values:
-            table.add_row(escape(label), *(self._starred(label, name) for name in names))
-        return table
-
-    def _starred(self, label: str, name: str) -> str:
-        return f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}"
-
-    def _that_fit(self, width: int) -> list[list[str]]:
-        """Return the columns in groups; the table of each is no wider than this, if possible."""
-        labels = FRAME + max(len("learner"), *map(len, self.values)) + 1
-        groups: list[list[str]] = []
-        room = 0
-        for name in self._columns():
-            cells = [self._starred(label, name) for label in self.values]
-            wide = FRAME + max(map(len, [*_two_lines(name).splitlines(), *cells]))
-            if not groups or wide > room:
-                groups.append([])
-                room = width - labels
-            groups[-1].append(name)
-            room -= wide
-        return groups
-
     def plot(
         self,
         quantities: str | Sequence[str] | None = None,
@@ -259,17 +215,22 @@ class Comparison:
             arguments.flag("log", log)
         return plot_comparison(self, quantities, log, ax, certificates)
 
-    def __rich_console__(self, console: Any, options: Any) -> Any:
-        from rich.markup import escape
+    def _summary(self) -> Summary:
+        title = (
+            f"{counted(len(self.runs), 'learner')} on {counted(self.seeds, 'seed')} x "
+            f"{counted(self.horizon, 'round')} (mean, 95 % interval; * marks a clear winner)"
+        )
+        names = self._columns()
+        rows = tuple(
+            (label, *(self._starred(label, name) for name in names)) for label in self.values
+        )
+        grid = Grid(("learner", *names), rows, left=("learner",))
+        return Summary(title, (), (grid,), (*self._below(), *self.notes))
 
-        for names in self._that_fit(options.max_width):
-            table = self._table(names)
-            table.title = table.title if names[0] == self._columns()[0] else None
-            yield table
-        yield from map(escape, self._below("* "))
-        yield from self.notes
+    def _starred(self, label: str, name: str) -> str:
+        return f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}"
 
-    def _below(self, mark: str = "") -> list[str]:
+    def _below(self) -> list[str]:
         """Return what is said under the table: who can win, and how clear each winner is."""
         lines = []
         if any(name in BOUGHT for name in self._columns()):
@@ -279,7 +240,7 @@ class Comparison:
                 f"{self.tolerance:.3g} per round on average can win in loss and regret: {kept}."
             )
         won = [
-            f"{mark}{name}: {label} {self._how(label, name)}."
+            f"{name}: {label} {self._how(label, name)}."
             for name in self._columns()
             if (label := self.winner(name)) is not None
         ]
@@ -296,38 +257,11 @@ class Comparison:
         apart = self.difference(label, closest, column)
         return f"is smaller than {closest} in {won} of {counted(count, 'seed')}, by {apart}"
 
-    def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=terminal_width(WIDEST), color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get()
-
     def __repr__(self) -> str:
         return (
             f"<Comparison of {', '.join(self.runs)}: {counted(self.seeds, 'seed')} x "
             f"{counted(self.horizon, 'round')}>"
         )
-
-    def _repr_html_(self) -> str:
-        names = self._columns()
-        head = "".join(f"<th>{name}</th>" for name in ("learner", *names))
-        body = ""
-        for label in self.values:
-            cells = (
-                f"<b>{self._cell(label, name)}</b>"
-                if self.winner(name) == label
-                else self._cell(label, name)
-                for name in names
-            )
-            body += (
-                f"<tr><th>{_html(label)}</th>"
-                + "".join(f"<td>{cell}</td>" for cell in cells)
-                + "</tr>"
-            )
-        below = "".join(f"<p>{_html(line)}</p>" for line in self._below())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
     def _columns(self) -> list[str]:
         return [
@@ -494,11 +428,3 @@ def _tex_numbers(text: str) -> str:
     return re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text).replace(
         "±", r"\pm"
     )
-
-
-def _two_lines(name: str) -> str:
-    return "\n".join(name.split(" ", 1))
-
-
-def _html(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;")

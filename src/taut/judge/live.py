@@ -89,8 +89,7 @@ def certify_player(
     if check:
         case = with_facts(case)
         case = with_checks(case)
-    case = with_feasibility(case)
-    return certificate_of(case)
+    return certificate_of(with_feasibility(case))
 
 
 def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any) -> Case:

@@ -25,7 +25,6 @@ from .hindsight import hindsight
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from rich.table import Table
 
 __all__ = ["Rate", "Rates", "fit", "rates"]
 
@@ -103,27 +102,6 @@ class Rates(Displayed):
             not np.isnan(rate.exponent) and np.atleast_2d(self.values[rate.quantity]).shape[0] > 1
         )
         return f"{rate.low:.3f} to {rate.high:.3f}" if known else ""
-
-    def table(self) -> Table:
-        """Return a table with one row per quantity."""
-        from rich.table import Table
-
-        table = Table(
-            "quantity",
-            "measured exponent",
-            "95 % interval",
-            "theory",
-            title="growth in the horizon",
-        )
-        for rate in self.rates:
-            measured = "not positive" if np.isnan(rate.exponent) else f"{rate.exponent:.3f}"
-            table.add_row(
-                rate.quantity,
-                measured,
-                self._interval(rate),
-                "" if rate.theory is None else f"{rate.theory:.3f}",
-            )
-        return table
 
 
 def rates(

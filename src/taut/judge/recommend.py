@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import arguments
 from ..display import Displayed, Grid, Summary, brief, counted, number
@@ -19,9 +19,6 @@ from ..problem.domains import Domain
 from ..problem.problem import Problem
 from .guarantees import guarantees, setting_of
 from .trivial import trivial_limits
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 __all__ = ["Candidate", "Recommendation", "recommend"]
 
@@ -100,7 +97,8 @@ class Recommendation(Displayed):
         while len(shown) > 1 and len(head()) > lines // 2:
             shown.pop()
         (grid,) = summary.grids
-        room = lines - len(head()) - 3  # two lines above the rows and one below
+        names = replace(grid, rows=grid.rows[:1]).text().splitlines()[:-1]
+        room = lines - len(head()) - len(names) - 1  # the last line says what is left out
         rows = replace(grid, rows=grid.rows[:room])
         left_out = (
             (len(summary.facts) - len(shown), "reason"),
@@ -144,18 +142,10 @@ class Recommendation(Displayed):
         )
         return Summary(f"Recommendation: {self.name}", facts, (grid,), notes)
 
-    def remarks(self) -> Table:
+    def remarks(self) -> Grid:
         """Return a table of the learners that do not apply or lack a bound, with the reason."""
-        from rich import box
-        from rich.table import Table
-
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("learner", no_wrap=True)
-        table.add_column("remark", overflow="fold")
-        for one in self.candidates:
-            if one.reason:
-                table.add_row(one.method.name, one.reason)
-        return table
+        rows = tuple((one.method.name, one.reason) for one in self.candidates if one.reason)
+        return Grid(("learner", "remark"), rows, left=("learner", "remark"))
 
 
 def recommend(

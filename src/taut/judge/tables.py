@@ -1,4 +1,4 @@
-"""A certificate as text, as rich tables, as HTML and as JSON-able values."""
+"""A certificate as text, as HTML, as LaTeX and as JSON-able values."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
-from ..display import Grid, counted, latex, rounded, terminal_width
+from ..display import Grid, counted, latex, number, rounded, wrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from .assumptions import Assumption
     from .certificate import Certificate, Row
@@ -25,7 +25,6 @@ __all__ = [
     "as_latex",
     "as_text",
     "conclusion",
-    "rich_parts",
     "sentences",
     "verdict",
 ]
@@ -34,13 +33,12 @@ NOTHING_STANDS = "no guarantee stands"
 """The outcome of a certificate without any bound that stands and says something."""
 
 COLUMNS = ("quantity", "mean", "worst", "bound", "share", "theorem")
+CHECKS = ("assumption", "status", "detail")
 LABELS = {"violation": "clipped violation"}
 """What the table calls a quantity, if not by its name."""
 READ_OUT = ("violation", "peak violation")
 """The violations that the verdict mentions, beside regret; others only if none of these has a
 bound."""
-WIDEST = 100
-"""Text is at most so wide, and no wider than the terminal."""
 
 
 def verdict(certificate: Certificate) -> str:
@@ -126,10 +124,10 @@ def useful(row: Row) -> bool:
 
 def cells(row: Row) -> tuple[str, ...]:
     """The entries of a row, as text. A bound that says nothing is left out."""
-    mean = _number(_clean(row.mean, row))
+    mean = number(_clean(row.mean, row))
     if row.expected and math.isfinite(row.half_interval):
         mean += f" \u00b1 {row.half_interval:.2g}"
-    measured = (_label(row), mean, _number(_clean(row.worst, row)))
+    measured = (_label(row), mean, number(_clean(row.worst, row)))
     if not useful(row):
         return (*measured, "", "", "")
     value = row.mean if row.expected else row.worst
@@ -137,7 +135,7 @@ def cells(row: Row) -> tuple[str, ...]:
     share = "" if ratio is None else f"{max(ratio, 0.0):.2g}"
     if row.holds is False:
         share = f"{share} EXCEEDED".strip()
-    return (*measured, _number(row.bound), share, row.theorem)
+    return (*measured, number(row.bound), share, row.theorem)
 
 
 def _clean(value: float | None, row: Row) -> float | None:
@@ -156,74 +154,43 @@ def rests_on(certificate: Certificate) -> tuple[Assumption, ...]:
     return tuple(one for one in certificate.assumptions if one.refuted or one.name in names)
 
 
-def rich_parts(certificate: Certificate, details: bool = False) -> Iterator[Any]:
-    """Yield what a rich console prints: the verdict, the table, what has no bound, assumptions, and
-    with `details` all other assumptions, notes and the learner."""
-    from rich.text import Text
-
-    yield Text(verdict(certificate))
-    names = (
-        [name for name in COLUMNS if name != "theorem"]
-        if not any(map(useful, certificate.rows))
-        else list(COLUMNS)
-    )
-    grid = _table(names)
-    for row in certificate.rows:
-        grid.add_row(*cells(row)[: len(names)])
-    yield grid
+def as_text(certificate: Certificate, details: bool = False) -> str:
+    """The certificate as plain text, as wide as the terminal but at most 100 columns: the verdict,
+    the table, what has no bound, assumptions, and with `details` all other assumptions, notes and
+    the learner."""
+    columns = COLUMNS if any(map(useful, certificate.rows)) else COLUMNS[:3]
     stands = certificate.outcome != NOTHING_STANDS
-    for sentence in sentences(certificate)[0 if stands else 1 :]:
-        yield Text(sentence)
     shown = certificate.assumptions if details else rests_on(certificate)
-    if shown:
-        checks = _table(["assumption", "status", "detail"], left=3)
-        for assumption in shown:
-            style = "bold red" if assumption.refuted else None
-            checks.add_row(*map(Text, _check(assumption)), style=style)
-        yield checks
-    for assumption in certificate.refuted:
-        witness = json.dumps(_plain(assumption.witness))
-        yield Text(f"Witness against {assumption.name.replace('_', ' ')}: {witness}")
-    yield from map(Text, _violating(certificate))
-    yield from map(Text, certificate.notes)
+    parts = [
+        verdict(certificate),
+        _grid(columns, (cells(row) for row in certificate.rows)),
+        *sentences(certificate)[0 if stands else 1 :],
+        *([_grid(CHECKS, map(_check, shown))] if shown else ()),
+        *(
+            f"Witness against {one.name.replace('_', ' ')}: {json.dumps(_plain(one.witness))}"
+            for one in certificate.refuted
+        ),
+        *_violating(certificate),
+        *certificate.notes,
+    ]
     if details:
-        yield Text(rounded(certificate.learner))
+        parts.append(rounded(certificate.learner))
     elif len(shown) < len(certificate.assumptions):
         rest = len(certificate.assumptions) - len(shown)
-        yield Text(f"{rest} more assumptions were checked: certificate.text(details=True).")
+        parts.append(f"{rest} more assumptions were checked: certificate.text(details=True).")
+    lines: list[str] = []
+    for part in parts:
+        lines += ["", part.text(), ""] if isinstance(part, Grid) else wrapped(part, most=None)
+    return re.sub("\n{3,}", "\n\n", "\n".join(lines))
 
 
-def _table(names: list[str], left: int = 1) -> Any:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for k, name in enumerate(names):
-        table.add_column(
-            name,
-            justify="left" if k < left or name == "theorem" else "right",
-            overflow="fold",
-            no_wrap=name in ("mean", "worst", "bound", "share"),
-        )
-    return table
-
-
-def as_text(certificate: Certificate, details: bool = False) -> str:
-    """The certificate as plain text, as wide as the terminal but at most 100 columns."""
-    from rich.console import Console
-
-    console = Console(width=terminal_width(WIDEST), color_system=None)
-    with console.capture() as capture:
-        for part in rich_parts(certificate, details):
-            console.print(part)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+def _grid(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Grid:
+    fitting = tuple(row[: len(columns)] for row in rows)
+    return Grid(columns, fitting, left=("quantity", "theorem", *CHECKS))
 
 
 def as_html(certificate: Certificate) -> str:
     """The certificate for a notebook; assumptions and notes are folded."""
-    names = ("assumption", "status", "detail")
-    checks = tuple(_check(assumption) for assumption in certificate.assumptions)
-    rows = tuple(cells(row) for row in certificate.rows)
     said = [
         *sentences(certificate),
         *_violating(certificate),
@@ -231,14 +198,14 @@ def as_html(certificate: Certificate) -> str:
     ]
     parts = [
         f"<p><strong>{html.escape(verdict(certificate))}</strong></p>",
-        Grid(COLUMNS, rows, left=("quantity", "theorem")).html(),
+        _grid(COLUMNS, map(cells, certificate.rows)).html(),
         *(f"<p>{html.escape(text)}</p>" for text in said),
     ]
     folded = [f"<p>{html.escape(note)}</p>" for note in certificate.notes]
-    if checks:
-        folded.insert(0, Grid(names, checks, left=names).html())
+    if certificate.assumptions:
+        folded.insert(0, _grid(CHECKS, map(_check, certificate.assumptions)).html())
     folded.append(f"<p>{html.escape(rounded(certificate.learner))}</p>")
-    title = f"<summary>{len(checks)} assumptions, and notes</summary>"
+    title = f"<summary>{len(certificate.assumptions)} assumptions, and notes</summary>"
     return f"<div>{''.join(parts)}<details>{title}{''.join(folded)}</details></div>"
 
 
@@ -313,7 +280,7 @@ def _violating(certificate: Certificate) -> Iterator[str]:
     share = certificate.violating_shares[0]
     most = f" (at most {worst:g} with one seed)" if certificate.seeds > 1 else ""
     yield (
-        f"Violating rounds, beyond rounding: {_number(mean)} of {certificate.horizon:,}{most}, "
+        f"Violating rounds, beyond rounding: {number(mean)} of {certificate.horizon:,}{most}, "
         f"{share:.3g} of all."
     )
 
@@ -325,10 +292,6 @@ def _mean_and_worst(pair: tuple[float, float] | None) -> dict[str, float] | None
 def _check(assumption: Assumption) -> tuple[str, ...]:
     status = assumption.status.upper() if assumption.refuted else assumption.status
     return assumption.name.replace("_", " "), status, assumption.detail
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
 
 
 def _short(value: float | None, digits: int = 3) -> str:

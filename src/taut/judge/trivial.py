@@ -27,7 +27,7 @@ from ..problem.domains import Box, Domain, L1Ball, Simplex
 from ..problem.domains.support import centre_of, linear_minimisers
 from ..problem.problem import Problem
 from ..problem.streams import Stream
-from .facts.groups import groups
+from .facts.ranges import groups
 from .probes import values_at
 
 __all__ = ["Limits", "trivial_limits"]

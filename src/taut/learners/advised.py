@@ -32,7 +32,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from .. import arguments
-from ..problem.domains.arrays import finfo
+from ..problem.domains.base import finfo
 from ..problem.rounds import FullInformation, MeasuredRound, Round
 from . import bounds
 from .base import (

@@ -20,7 +20,7 @@ from jax import lax
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
-from ..problem.domains.arrays import finfo
+from ..problem.domains.base import finfo
 from ..problem.rounds import Round
 from .base import Learner, State, first_round, learner_dataclass
 from .card import Card

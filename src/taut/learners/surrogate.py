@@ -24,7 +24,7 @@ from .. import arguments, files
 from ..engine import register_dataclass
 from ..problem.constants import Constants
 from ..problem.domains import Domain
-from ..problem.domains.arrays import finfo
+from ..problem.domains.base import finfo
 from ..problem.rounds import Round
 from . import bounds
 from .base import (

@@ -37,12 +37,11 @@ from .recourse.inner_minimum import prepare
 from .remembering import RememberingModel
 from .translation.atoms.table import refuse_unsupported
 from .translation.attributes import shaped
-from .translation.flat_copy import FlatCopy
 from .translation.inequalities import Excess, excesses_of, row_names, stated_rows
 from .translation.parameters import is_previous
 from .translation.reading import parameters_of
 from .translation.round_data import fixed_with_data
-from .translation.statement import Statement
+from .translation.statement import FlatCopy, Statement
 from .translation.translate import translate, translate_all, translate_rows
 
 __all__ = ["Model", "from_cvxpy"]

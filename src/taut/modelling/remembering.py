@@ -12,7 +12,7 @@ import jax
 from ..engine import register_dataclass
 from ..problem.constraints import Constraints
 from ..problem.problem import LossWithPrevious, Problem
-from ..problem.round_data import RoundData
+from ..problem.streams import RoundData
 from .translation.parameters import is_previous
 from .translation.round_data import Keys
 

@@ -20,7 +20,7 @@ from .. import arguments, files, storage
 from ..engine import Array
 from ..learners.protocols import Grows
 from .fingerprint import digest_of_tree, fingerprint
-from .records import ROUND_AXIS, KeptRecords
+from .loop import ROUND_AXIS, KeptRecords
 from .simulation import Simulation
 
 __all__ = ["Checkpoint"]
@@ -87,8 +87,6 @@ class Checkpoint:
             return carry, 0
         path = self.folder / STATE
         if not path.exists():
-            if (self.folder / "board.npz").exists():
-                self._refuse("version of taut")  # files of format 2
             return carry, 0
         header, arrays = files.read_arrays(path, "checkpoint")
         self._compare(path, header)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import jax
 
-from ..learners import Learner
-from ..learners.protocols import side_by_side
-from ..problem.domains import Domain
-from ..problem.programs import Programs
-from .passes import Pass, RoundFacts, suitable
-from .passes.kernel import KERNEL, NoKernel
+from ..problem.problem import Problem
+from ..problem.programs import programs_of
+from .passes import KERNEL, NoKernel, Pass, suitable
 
-__all__ = ["Executable", "compiled", "count_compiled", "facts_of"]
+__all__ = ["Executable", "Executables", "compiled", "count_compiled"]
+
 
 LOG = logging.getLogger(__name__)
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
@@ -26,27 +25,10 @@ Rewrite = Callable[[Callable[..., Any]], Callable[..., Any]]
 Executable = Callable[..., Any]
 
 
-def facts_of(learner: Learner, domain: Domain, seeds: int) -> RoundFacts:
-    """Return what is known of a round before it is traced."""
-    size = 1
-    for length in domain.shape:
-        size *= length
-    return RoundFacts(
-        learner=type(learner),
-        side_by_side=side_by_side(learner),
-        size=size,
-        seeds=seeds,
-        domain=type(domain),
-        backend=jax.default_backend(),
-        jax=jax.__version__,
-    )
-
-
 def compiled(
-    programs: Programs,
+    problem: Problem,
     function: Callable[..., Any],
     static: Hashable,
-    facts: RoundFacts,
     arguments: tuple[Any, ...],
     quick: bool = False,
     in_pieces: Callable[..., Any] | None = None,
@@ -54,11 +36,10 @@ def compiled(
     """Return `function(static, rewrite, *arguments)`, compiled for arguments like these.
 
     Arguments:
-        programs: where compiled functions are kept.
+        problem: what is played. It keeps the compiled functions.
         function: defined at module level. It gets `static`, then a function that rewrites rounds,
             then the arguments.
         static: what is compiled in.
-        facts: what is known of a round; passes are chosen by it.
         arguments: trees of arrays. The compiled function takes their leaves and returns leaves.
         quick: whether to compile quickly rather than well, for a function that is called once.
         in_pieces: a function that computes the same and is compiled instead where no kernel can
@@ -67,7 +48,7 @@ def compiled(
     The result takes arguments of the same structure, shapes and types, and returns a tree.
     """
     leaves, structure = jax.tree.flatten(arguments)
-    passes = suitable(facts)
+    passes = suitable(math.prod(problem.domain.shape))
     shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
     names = tuple(each.name for each in passes)
     key = (function, static, structure, shapes, names, quick)
@@ -76,7 +57,7 @@ def compiled(
         options = QUICK if quick else {}
         return _compile(function, static, structure, leaves, passes, options, in_pieces)
 
-    executable: Executable = programs.executable(key, make)
+    executable: Executable = programs_of(problem).executable(key, make)
     return executable
 
 
@@ -142,3 +123,38 @@ def count_compiled() -> int:
     """Return how many functions were compiled in this process so far, for tests that nothing is
     compiled twice."""
     return _Count.compiled
+
+
+class Executables:
+    """Calls compiled steps with data whose structure, shapes and types may change.
+
+    Arguments:
+        problem: what is played; it owns the compiled functions.
+        layout: how arrays are packed, which the steps get with each call.
+    """
+
+    def __init__(self, problem: Problem, layout: Any) -> None:
+        self._problem, self._layout = problem, layout
+        self._compiled: dict[Any, Executable] = {}
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        step: Callable[..., Any],
+        passed: tuple[Any, ...],
+        given: Any,
+        **options: Any,
+    ) -> Any:
+        """Return `function((step, layout), rewrite, *passed)`, compiled.
+
+        `given` are those of the arguments that are not always alike. The options are those of
+        `compiled`.
+        """
+        leaves, structure = jax.tree.flatten(given)
+        key = (step, structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
+        executable = self._compiled.get(key)
+        if executable is None:
+            static = step, self._layout
+            executable = compiled(self._problem, function, static, passed, **options)
+            self._compiled[key] = executable
+        return executable(*passed)

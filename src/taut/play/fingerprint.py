@@ -20,9 +20,8 @@ from ..jax_internals import Literal
 from ..jaxpr.walk import bodies
 from ..problem.compatibility import adversary_state
 from ..problem.problem import Problem
-from ..problem.round_data import RoundData
 from ..problem.rounds import FullInformation
-from ..problem.streams import Adversary, Arrays, Stream
+from ..problem.streams import Adversary, Arrays, RoundData, Stream
 from ..storage import digest
 from .description import Descriptions
 from .simulation import Simulation

@@ -31,7 +31,7 @@ from ..learners.half_space.cuts import Rows
 from ..learners.half_space.projection import exact_projection
 from ..learners.protocols import KeepsCuts
 from ..problem.domains import Domain
-from ..problem.domains.arrays import finfo
+from ..problem.domains.base import finfo
 from ..problem.rounds import FullInformation
 
 __all__ = ["Minimum", "best_for", "minimised"]

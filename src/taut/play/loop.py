@@ -2,29 +2,41 @@
 
 A simulation is played in chunks of a fixed length with a traced number of rounds, so that neither
 the horizon, nor a parameter, nor the data compile anything again. Nothing here makes rounds faster;
-`passes/` does, without this file knowing.
+`passes` does, without this file knowing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
-from ..engine import register_dataclass
+from ..engine import Array, register_dataclass
 from ..learners import Learner
 from ..learners.advised import AdvisedState
 from ..learners.protocols import Shortened, multiplier_of, side_by_side
 from .advice import as_told
 from .round import Game, GameState, Played, announce, init, reveal
 
-__all__ = ["RECORDS", "Inputs", "Record", "Shape", "Span", "begin_all", "play_chunk"]
+__all__ = [
+    "RECORDS",
+    "ROUND_AXIS",
+    "Inputs",
+    "KeptRecords",
+    "Record",
+    "Shape",
+    "Span",
+    "begin_all",
+    "play_chunk",
+]
+
 
 SIDE_BY_SIDE = 1024
 """Numbers of all decisions computed side by side, at most: their intermediate results should stay
@@ -313,3 +325,37 @@ def _in_groups(
     split = jax.tree.map(lambda a: a.reshape(count // group, group, *a.shape[1:]), batch)
     results = lax.map(lambda entries: function(True, *entries), split)
     return jax.tree.map(lambda a: a.reshape(count, *a.shape[2:]), results)
+
+
+ROUND_AXIS = 2
+
+
+class KeptRecords:
+    """The records of the chunks played so far.
+
+    Arguments:
+        shape: of the simulation.
+        horizon: rounds of the simulation.
+    """
+
+    def __init__(self, shape: Shape, horizon: int) -> None:
+        self.shape, self.horizon = shape, horizon
+        self.records: dict[str, Array] = {}
+        """Arrays for all rounds; the rounds after the chunks played so far are undefined."""
+
+    def add(self, records: Mapping[str, Array], begun: int, done: int) -> None:
+        """Copy the records of rounds begun..done to their place, so that the memory of the chunk
+        can be used again."""
+        if not begun and done == self.horizon:
+            self.records = dict(records)
+            return
+        for name, array in records.items():
+            if name not in self.records:
+                shape = (
+                    *array.shape[:ROUND_AXIS],
+                    self.shape.rows(name, self.horizon),
+                    *array.shape[ROUND_AXIS + 1 :],
+                )
+                self.records[name] = np.empty(shape, array.dtype)
+            start = self.shape.rows(name, begun)
+            self.records[name][:, :, start : start + array.shape[ROUND_AXIS]] = array

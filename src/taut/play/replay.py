@@ -15,7 +15,7 @@ from ..learners.protocols import is_random
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import RECORDS, Run
-from .records import KeptRecords
+from .loop import KeptRecords
 from .simulation import Chunk, Simulation
 from .with_feedback import through
 

@@ -24,8 +24,8 @@ from ..learners.protocols import Announced, RequestFirst, points_of, seeded
 from ..problem.constraints import Constraints, Linearisation
 from ..problem.domains import Domain
 from ..problem.problem import Problem
-from ..problem.round_data import RoundData, data_of
 from ..problem.rounds import FullInformation, Round
+from ..problem.streams import RoundData, data_of
 from ..runs.totals import ChunkTotals, round_terms
 from .forecast import best_for
 

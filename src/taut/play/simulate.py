@@ -4,7 +4,10 @@ resumed."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +32,11 @@ from ..progress import counting
 from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
-from .deadline import check_deadline
-from .default import default_learner
 from .simulation import Simulation
-from .with_feedback import check_covered, through
+from .with_feedback import check_covered, default_learner, through
 
-__all__ = ["simulate"]
+__all__ = ["check_deadline", "deadline", "simulate"]
+
 
 LOG = logging.getLogger(__name__)
 
@@ -316,3 +318,26 @@ def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | N
         return None
     key = first_key() if key is None else key
     return jax.random.split(key, stream.seeds) if stream.seeds > 1 else jnp.expand_dims(key, 0)
+
+
+_limit: ContextVar[tuple[float, float] | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def deadline(seconds: float | None) -> Iterator[None]:
+    """Let simulations in this context and thread take `seconds` together; None for no limit."""
+    limit = None if seconds is None else (time.monotonic() + seconds, seconds)
+    token = _limit.set(limit)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
+
+
+def check_deadline(done: int, horizon: int) -> None:
+    """Raise TimeoutError if the time is up, and say how far the simulation came."""
+    limit = _limit.get()
+    if limit is not None and time.monotonic() > limit[0]:
+        raise TimeoutError(
+            f"The time limit of {limit[1]:g} s ended after {done} of {horizon} rounds."
+        )

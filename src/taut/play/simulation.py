@@ -22,8 +22,7 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from ..problem.streams import Adversary, Arrays, Stream
-from ..runs.advised import advice_facts
-from ..runs.run import Run
+from ..runs.run import Run, advice_facts
 from ..runs.totals import Totals
 from .advice import (
     Advice,
@@ -34,7 +33,7 @@ from .advice import (
 )
 from .announced import check_announced
 from .buffers import Staging
-from .compile import Executable, compiled, facts_of
+from .compile import compiled
 from .loop import RECORDS, Inputs, Shape, Span, begin_all, play_chunk
 from .packing import as_arrays
 from .round import Game, GameState, first_fault
@@ -268,7 +267,8 @@ class Simulation:
         staged = self._staged(staging, revealed)
         span = Span(*(np.asarray(number, np.int32) for number in (start, rounds, start - read)))
         passed = (self.inputs, carry.state, staged, self.random_keys, span)
-        state, records = self._executable(passed)(*passed)
+        executable = compiled(self.problem, play_chunk, self.shape, passed, quick=self.quick)
+        state, records = executable(*passed)
         state, records = jax.tree.map(_host, (state, records))  # waits for the chunk
         staging.end()
         totals = carry.totals.plus(Totals.of_chunk(state.totals))
@@ -296,11 +296,6 @@ class Simulation:
         long = self.stream.horizon >= self.shape.length
         in_memory = isinstance(self.stream, Arrays) and self.stream.seeds == 1
         return min(start, self.stream.horizon - self.shape.length) if long and in_memory else start
-
-    def _executable(self, passed: tuple[Any, ...]) -> Executable:
-        facts = facts_of(self.inputs.learner, self.problem.domain, self.stream.seeds)
-        programs = programs_of(self.problem)
-        return compiled(programs, play_chunk, self.shape, facts, passed, quick=self.quick)
 
     def _staged(self, staging: Staging, data: Any) -> Any:
         """Return a chunk's data in the type and length that are compiled."""

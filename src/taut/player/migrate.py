@@ -257,21 +257,21 @@ def _taken(
     if old.cuts is None or own.cuts is None:
         return taken
     normals, offsets = np.asarray(old.cuts.normals), np.asarray(old.cuts.offsets)
-    kept = np.any(normals != 0, axis=0)
+    kept = np.any(normals != 0, axis=1)
     if not kept.any():
         return taken
-    if own.cuts.normals.shape[1] != normals.shape[1]:
+    if len(own.cuts.normals) != len(normals):
         notes.append("the kept cuts: the learners keep different numbers of them")
         return taken
-    moved = np.where(place[:, None] >= 0, normals[place], 0)
-    gone = np.setdiff1d(np.arange(len(normals)), place)
+    moved = np.where(place >= 0, normals[:, place], 0)
+    gone = np.setdiff1d(np.arange(normals.shape[1]), place)
     hold, highest = np.zeros(len(kept), bool), offsets
     problem = player.problem
     if not changed.other.constraints and not changed.other.shape:
         hold, highest = kept, offsets
     elif not problem.constraints.takes_data:
         hold, highest = _that_hold(problem, moved, offsets, kept)
-    hold = hold & ~np.any(normals[gone] != 0, axis=0)
+    hold = hold & ~np.any(normals[:, gone] != 0, axis=1)
     if (kept & ~hold).any():
         notes.append(
             f"{int((kept & ~hold).sum())} of {int(kept.sum())} kept cuts: they exclude decisions "
@@ -280,7 +280,7 @@ def _taken(
     dtype = own.cuts.normals.dtype
     return taken._replace(
         cuts=old.cuts._replace(
-            normals=jnp.asarray(np.where(hold, moved, 0), dtype),
+            normals=jnp.asarray(np.where(hold[:, None], moved, 0), dtype),
             offsets=jnp.asarray(np.where(hold, highest, 0), dtype),
             active=jnp.asarray(np.where(hold, np.asarray(old.cuts.active), 0), jnp.int32),
         )
@@ -294,7 +294,7 @@ def _that_hold(
     they exclude none."""
     from ..judge.hindsight import hindsight
 
-    towards = normals[:, kept].T
+    towards = normals[kept]
     linear = Problem(lambda x, z: -jnp.sum(z * x.reshape(-1)), problem.constraints, problem.domain)
     best = hindsight(linear, towards[:, None, :], seeds=len(towards))
     highest = offsets.copy()

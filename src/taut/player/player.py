@@ -22,16 +22,15 @@ from ..learners.clipping import clip_of
 from ..learners.protocols import is_random, points_of, seeded
 from ..learners.registry import as_learner, with_default
 from ..play.announced import check_announced, count_announced
-from ..play.default import default_learner
 from ..play.packing import as_arrays
 from ..play.round import Game
-from ..play.with_feedback import check_covered, through
+from ..play.with_feedback import check_covered, default_learner, through
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
-from ..runs.advised import AdviceFacts, advice_facts
+from ..runs.run import AdviceFacts, advice_facts
 from ..runs.totals import RunningTotals, Totals
 from . import contents as player_contents
 from . import display as player_display

@@ -18,7 +18,7 @@ from ..learners import Learner
 from ..learners.half_space.announced import relative_violation
 from ..learners.protocols import LateRounds, moved
 from ..play.advice import as_told
-from ..play.executables import Executables
+from ..play.compile import Executables
 from ..play.round import (
     FAULTS,
     Game,
@@ -70,7 +70,7 @@ class Steps:
     def __init__(
         self, problem: Problem, learner: Learner, layout: Layout, fixed: tuple[Any, ...]
     ) -> None:
-        self._executables, self._fixed = Executables(problem, learner, layout), fixed
+        self._executables, self._fixed = Executables(problem, layout), fixed
 
     def fix(self, fixed: tuple[Any, ...]) -> None:
         """Replace what is packed as game, learner and thresholds."""

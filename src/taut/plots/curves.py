@@ -116,11 +116,14 @@ class Curves:
             limits.append((bound, INK, ""))
             reach = max(reach, bound / NEAR[False])  # the user asked for it
         axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
+        linear = 0.0
         if quantity == "violation" and reach == 0:
             empty(axes, "never violated")
         elif logarithmic:
-            log_axis_with_zero(axes, axes.yaxis, [*values.values(), reach])
+            linear = log_axis_with_zero(axes, axes.yaxis, [*values.values(), reach])
         _draw_bounds(axes, limits, NEAR[logarithmic] * reach)
+        if linear and min(map(np.min, values.values())) >= 0:
+            axes.set_ylim(bottom=-0.3 * linear)  # nothing is below zero, so no room is needed
 
     def _values(self, run: Run, label: str, quantity: str) -> Array:
         if quantity == "regret" and self.regrets is not None:

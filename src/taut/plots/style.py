@@ -213,20 +213,25 @@ def log_axis(axis: Axis, ticks: Any = None) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def log_axis_with_zero(axes: Axes, axis: Axis, values: Iterable[Any]) -> None:
-    """Make an axis logarithmic that also shows zero, which has a tick of its own.
+def log_axis_with_zero(axes: Axes, axis: Axis, values: Iterable[Any]) -> float:
+    """Make an axis logarithmic that also shows zero, which has a tick of its own. Return the size
+    below which it is linear; 0 if all values are zero, and the axis is left as it was.
 
     Below the smallest value, rounded down to a power of ten, the axis is linear. Values that are
-    more than ten powers of ten below the largest are rounding, and lie at zero.
+    more than ten powers of ten below the largest are rounding, and lie at zero. If values have both
+    signs, the axis is linear below a thousandth of the largest: they pass through zero there, and
+    smaller powers of ten would fill the axis.
     """
     from matplotlib.ticker import FixedLocator
 
-    sizes = np.concatenate([np.abs(np.ravel(np.asarray(one, float))) for one in values])
-    sizes = sizes[np.isfinite(sizes) & (sizes > 0)]
+    numbers = np.concatenate([np.ravel(np.asarray(one, float)) for one in values])
+    numbers = numbers[np.isfinite(numbers)]
+    sizes = np.abs(numbers[numbers != 0])
     if not len(sizes):
-        return
+        return 0.0
     top = float(np.log10(sizes.max()))
-    low = float(np.floor(np.log10(max(sizes.min(), sizes.max() * 1e-10))))
+    signed = bool(numbers.min() < 0)
+    low = float(np.floor(np.log10(max(sizes.min(), sizes.max() * (1e-3 if signed else 1e-10)))))
     low = min(low, np.ceil(top) - 1)
     set_scale = axes.set_yscale if axis is axes.yaxis else axes.set_xscale
     set_scale("symlog", linthresh=10**low, linscale=0.6)
@@ -235,6 +240,7 @@ def log_axis_with_zero(axes: Axes, axis: Axis, values: Iterable[Any]) -> None:
     ticks = [0.0, *(10.0**powers), *(-(10.0**powers) if ends[0] < -(10**low) else ())]
     log_axis(axis)
     axis.set_major_locator(FixedLocator(ticks))
+    return float(10**low)
 
 
 def shade(colour: str, share: float) -> str:

@@ -12,7 +12,7 @@ they are first needed, because they are slow to import.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -21,9 +21,89 @@ import numpy as np
 
 from ..engine import Array
 from ..extras import optional
-from .sparse import Entries
 
-__all__ = ["ConicForm", "ConicSet", "Solution", "Solver", "backend", "conic_form"]
+__all__ = [
+    "Columns",
+    "ConicForm",
+    "ConicSet",
+    "Entries",
+    "Solution",
+    "Solver",
+    "backend",
+    "conic_form",
+]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """A matrix in compressed columns, with rows in order and no place twice."""
+
+    data: Array
+    indices: Array
+    indptr: Array
+    shape: tuple[int, int]
+    has_canonical_format: bool = True
+    has_sorted_indices: bool = True
+
+    @property
+    def nnz(self) -> int:
+        """The number of entries."""
+        return len(self.data)
+
+
+@dataclass(frozen=True)
+class Entries:
+    """A matrix as a list of its entries, no place twice."""
+
+    rows: Array
+    columns: Array
+    values: Array
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, matrix: Any) -> Entries:
+        """The entries of an array, or of a matrix of SciPy, that are not zero."""
+        if isinstance(matrix, Entries):
+            return matrix
+        if hasattr(matrix, "tocoo"):
+            found = matrix.tocoo()
+            return cls(found.row, found.col, found.data, found.shape)
+        rows, columns = np.nonzero(matrix)
+        return cls(rows, columns, matrix[rows, columns], matrix.shape)
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Entries]) -> Entries:
+        """All rows of the first part, then those of the second, and so on."""
+        starts = np.cumsum([0, *(part.shape[0] for part in parts)])
+        return cls(
+            np.concatenate(
+                [part.rows + start for part, start in zip(parts, starts[:-1], strict=True)]
+            ),
+            np.concatenate([part.columns for part in parts]),
+            np.concatenate([part.values for part in parts]),
+            (int(starts[-1]), parts[0].shape[1]),
+        )
+
+    def widened(self, width: int, last: Array | None = None) -> Entries:
+        """The matrix with further columns of zeros; if `last` is given, the last column is this."""
+        if last is None or not np.any(last):
+            return Entries(self.rows, self.columns, self.values, (self.shape[0], width))
+        rows = np.flatnonzero(last)
+        return Entries(
+            np.concatenate([self.rows, rows]),
+            np.concatenate([self.columns, np.full(len(rows), width - 1)]),
+            np.concatenate([self.values, last[rows]]),
+            (self.shape[0], width),
+        )
+
+    def compressed(self) -> Columns:
+        """The matrix in compressed columns."""
+        order = np.lexsort((self.rows, self.columns))
+        ends = np.cumsum(np.bincount(self.columns, minlength=self.shape[1]))
+        return Columns(
+            self.values[order], self.rows[order], np.concatenate([[0], ends]), self.shape
+        )
+
 
 ACCURACY = 1e-12
 """Clarabel's tolerances on feasibility and gap: as good as 64 bits allow, because results are

@@ -21,7 +21,7 @@ from .. import arguments
 from ..engine import register_dataclass
 from ..jaxpr.maxima import by_index
 from .constants import Constants
-from .round_data import data_of
+from .streams import data_of
 from .tracing import UnusableType, UnusableValue
 
 __all__ = [

@@ -13,9 +13,8 @@ from .compatibility import count_constraints, round_shapes
 from .constants import Constants
 from .domains.support import linear_minimisers
 from .problem import Problem
-from .round_data import RoundData
 from .sampling import generator, sample_decisions, sample_large_rounds, sample_rounds
-from .streams import Stream
+from .streams import RoundData, Stream
 
 __all__ = ["estimate"]
 

@@ -23,8 +23,7 @@ import numpy as np
 from ..engine import Array, register_dataclass
 from .constraints import Constraints, JoinedConstraints
 from .problem import Problem
-from .round_data import RoundData
-from .streams import Arrays, Stream
+from .streams import Arrays, RoundData, Stream
 
 __all__ = ["is_steady", "linked", "recorded", "shared_start", "steady", "takes_previous"]
 

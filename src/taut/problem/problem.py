@@ -20,9 +20,8 @@ from ..engine import Array, default_float, notice_precision, random_key
 from .constants import SYMBOLS, Constants
 from .constraints import Constraints, JoinedConstraints, UserConstraints
 from .domains import Domain
-from .round_data import RoundData
 from .rounds import FullInformation
-from .streams import Stream, as_stream, required_arguments
+from .streams import RoundData, Stream, as_stream, required_arguments
 from .tables import check_order, labels_of, looks_up_names, plain
 from .tracing import traced
 

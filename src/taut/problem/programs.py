@@ -20,7 +20,7 @@ import jax
 from .constraints import UserConstraints
 from .problem import Problem
 
-__all__ = ["Programs", "Recent", "programs_of"]
+__all__ = ["Programs", "programs_of"]
 
 LIMIT = 128
 """Programs per problem, at most. The one that was not used for the longest time is dropped
@@ -31,90 +31,42 @@ Linux gives a process 65,530; when they are used up, compiling ends the process.
 Value = TypeVar("Value")
 
 
-class Recent:
-    """Values by key. When there are too many, the one that was not used for the longest time is
-    dropped."""
+class Programs:
+    """Compiled functions and what is needed to call them, by key. When there are too many, the one
+    that was not used for the longest time is dropped."""
 
-    def __init__(self, limit: Callable[[], int]) -> None:
+    def __init__(self) -> None:
         self._values: OrderedDict[Hashable, Any] = OrderedDict()
         self._lock = threading.Lock()
-        self._limit = limit
+        self.used: dict[Hashable, int] = {}
+        """When each compiled function was used last, as a number that grows."""
+        _all.add(self)
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
         """Return the value stored under `key`; the first time, call `make` and store what it
         returns."""
-        found: Value | None = self.find(key)
-        return self.keep(key, make()) if found is None else found
-
-    def find(self, key: Hashable) -> Any:
-        """Return the value stored under `key`, or None."""
         with self._lock:
-            value = self._values.get(key)
+            value: Value | None = self._values.get(key)
             if value is not None:
                 self._values.move_to_end(key)
-        return value
-
-    def keep(self, key: Hashable, value: Value) -> Value:
-        """Store a value, unless another thread stored one under the same key, and return the one
-        that is stored."""
-        with self._lock:
-            value = self._values.setdefault(key, value)
-            while len(self._values) > self._limit():
+                return value
+        made = make()
+        with self._lock:  # another thread may have stored one under the same key
+            value = self._values.setdefault(key, made)
+            while len(self._values) > LIMIT:
                 self._forget(next(iter(self._values)))
         return value
 
-    def drop(self, key: Hashable) -> None:
-        """Forget the value stored under `key`, if there is one."""
-        with self._lock:
-            self._forget(key)
-
-    def _forget(self, key: Hashable) -> None:
-        self._values.pop(key, None)
-
-    def values(self) -> tuple[Any, ...]:
-        """Return all stored values."""
-        with self._lock:
-            return tuple(self._values.values())
-
-
-class Programs(Recent):
-    """Compiled functions and what is needed to call them, by key."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda: LIMIT)
-        _all.add(self)
-        self.used: dict[Hashable, int] = {}
-        """When each compiled function was used last, as a number that grows."""
-
-    def compiled(self, function: Callable[..., Any], *static: Hashable, **options: Any) -> Any:
-        """Return `function`, which is defined at module level, compiled with its first arguments
-        fixed to `static`.
-
-        The other arguments must be trees that hold no function of the user, because JAX keeps the
-        structures of arguments in caches of its own.
-        """
-
-        def make() -> Any:
-            def fixed(*arguments: Any) -> Any:
-                return function(*static, *arguments)
-
-            fixed.__name__ = function.__name__  # shown in profiles
-            return jax.jit(fixed, **options)
-
-        return self.executable((function, static), make)
-
     def executable(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the compiled function stored under `key`; the first time, what `make` returns."""
-        program = self.find(key)
-        if program is None:
+
+        def made() -> Any:
             _drop_oldest()
-            program = self.keep(key, make())
+            return make()
+
+        program = self.get(key, made)
         self.used[key] = next(_clock)
         return program
-
-    def _forget(self, key: Hashable) -> None:
-        super()._forget(key)
-        self.used.pop(key, None)
 
     def call(
         self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()
@@ -123,16 +75,32 @@ class Programs(Recent):
         user, as constraints do.
 
         Use this in place of `jax.jit(function)` at module level, whose cache would keep such
-        functions alive.
+        functions, and the structures of arguments, alive.
         """
         leaves, structure = jax.tree.flatten(arguments)
-        return self.compiled(_on_leaves, function, static, structure)(*leaves)
 
+        def make() -> Any:
+            def on_leaves(*leaves: Any) -> Any:
+                return function(*static, *jax.tree.unflatten(structure, leaves))
 
-def _on_leaves(
-    function: Callable[..., Any], static: tuple[Hashable, ...], structure: Any, *leaves: Any
-) -> Any:
-    return function(*static, *jax.tree.unflatten(structure, leaves))
+            on_leaves.__name__ = function.__name__  # shown in profiles
+            return jax.jit(on_leaves)
+
+        return self.executable((function, static, structure), make)(*leaves)
+
+    def drop(self, key: Hashable) -> None:
+        """Forget the value stored under `key`, if there is one."""
+        with self._lock:
+            self._forget(key)
+
+    def _forget(self, key: Hashable) -> None:
+        self._values.pop(key, None)
+        self.used.pop(key, None)
+
+    def values(self) -> tuple[Any, ...]:
+        """Return all stored values."""
+        with self._lock:
+            return tuple(self._values.values())
 
 
 _clock = itertools.count()
@@ -149,9 +117,8 @@ def _drop_oldest() -> None:
             for programs in tuple(_all)
             for key, when in tuple(programs.used.items())
         ]
-        for _, programs, key in sorted(alive, key=lambda one: one[0])[
-            : max(0, len(alive) + 1 - TOTAL)
-        ]:
+        alive.sort(key=lambda entry: entry[0])
+        for _, programs, key in alive[: max(0, len(alive) + 1 - TOTAL)]:
             programs.drop(key)
 
 

@@ -15,8 +15,7 @@ from ..engine import register_dataclass
 from .constants import Constants
 from .constraints import Constraints
 from .problem import Problem
-from .round_data import RoundData
-from .streams import Stream
+from .streams import RoundData, Stream
 
 __all__ = ["Rescaled", "Units", "rescaled"]
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,12 +25,30 @@ __all__ = [
     "Adversary",
     "Arrays",
     "Chunks",
+    "RoundData",
     "StatefulAdversary",
     "Stream",
     "adversary",
     "as_stream",
+    "data_of",
     "required_arguments",
 ]
+
+
+class RoundData(NamedTuple):
+    """What loss and constraints of a problem with `previous=True` are given besides the
+    decision."""
+
+    data: Any
+    """z_t, the round's data."""
+    previous: Any
+    """x_{t-1}, the decision of the round before."""
+
+
+def data_of(z: Any) -> Any:
+    """Return z_t, whether or not it comes with the previous decision."""
+    return z.data if isinstance(z, RoundData) else z
+
 
 LONGEST = 2**31 - 1
 """Rounds are counted in 32 bits."""

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .round_data import data_of
+from .streams import data_of
 
 __all__ = [
     "UnusableOutput",

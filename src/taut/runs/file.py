@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "content", "header", "read", "run_fields", "write"]
 
 FORMAT = 2
-"""Files of format 1 have no checksum."""
 MARK = b"\ntaut-sha256:"
 RECORDS = ("loss", "excess", "decisions", "multipliers", "weights")
 
@@ -95,19 +94,17 @@ def read(path: str | Path) -> dict[str, Any]:
     """Return the fields of a run from a file."""
     content = storage.read_file(arguments.path("path", path), "path", "a run that taut saved")
     try:
-        checked = _has_checksum(content)
+        _check_sum(content)
         header, arrays = _read(content)
-        found = header.get("format")
     except Exception as error:  # HDF5 can raise anything for a damaged file
         raise ValueError(
             f"path: got {path}, damaged or foreign ({error}); expected a run that taut saved"
         ) from error
-    if found not in (1, FORMAT):
-        raise ValueError(f"path: got {path} in format {found!r}; expected format 1 or {FORMAT}")
+    if header.get("format") != FORMAT:
+        raise ValueError(
+            f"path: got {path} in format {header.get('format')!r}; expected format {FORMAT}"
+        )
     try:
-        if found == FORMAT and not checked:
-            raise ValueError("its checksum is missing")
-        files.refuse_newer(header.get("version"))
         return run_fields(header, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
@@ -115,15 +112,13 @@ def read(path: str | Path) -> dict[str, Any]:
         ) from error
 
 
-def _has_checksum(content: bytes) -> bool:
-    """Return whether the content ends with a checksum; a wrong one is refused before anything else
-    is read."""
+def _check_sum(content: bytes) -> None:
+    """Refuse a file whose checksum is missing or wrong, before anything else is read."""
     end = content[-len(MARK) - 64 :]
     if not end.startswith(MARK):
-        return False
+        raise ValueError("its checksum is missing")
     if hashlib.sha256(content[: -len(end)]).hexdigest().encode() != end[len(MARK) :]:
         raise ValueError("its checksum is wrong")
-    return True
 
 
 def _read(content: bytes) -> tuple[dict[str, Any], dict[str, Array]]:

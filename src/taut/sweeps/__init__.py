@@ -3,7 +3,7 @@ per simulation.
 
 Read `cell` (what is simulated), `sweep` (the public function and its result), `driver` (how cells
 are handed out and what happens when a worker dies), `task` (what a worker does), `executors`,
-`store` (the files) and `identity` (their names).
+and `store` (the files).
 """
 
 from .cell import Cell

@@ -184,10 +184,10 @@ class Given(Workers):
             self._own.close()
 
 
-def as_workers(executor: Any, threads: int | None = None) -> Workers:
+def as_workers(executor: Any) -> Workers:
     """Return the workers that a user's `executor` stands for."""
     if executor is None or executor == "threads":
-        return Threads(cores() if threads is None else threads)
+        return Threads(cores())
     if isinstance(executor, (int, float)) and not isinstance(executor, bool):
         return Threads(arguments.count("executor", executor))
     if executor == "processes":

@@ -25,9 +25,8 @@ from typing import Any
 import jax
 
 from .. import engine
-from ..play.deadline import deadline
 from ..play.fingerprint import numerics
-from ..play.simulate import simulate
+from ..play.simulate import deadline, simulate
 from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store, measured, run_arrays

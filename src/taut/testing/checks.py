@@ -39,15 +39,18 @@ from .playing import (
     CHUNK,
     RECORD,
     as_played,
+    decisions_of,
     home,
     known_violation,
     play,
+    require,
+    require_close,
+    require_equal,
     shared_run,
     shared_stream,
     tuned,
 )
 from .problems import ROUNDS, SEEDS, TOY, KnownProblem, linear_loss
-from .requirements import decisions_of, require, require_close, require_equal
 from .side_by_side import check_seeds_side_by_side
 
 __all__ = ["Check", "checks_for"]

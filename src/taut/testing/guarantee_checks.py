@@ -20,12 +20,12 @@ from .playing import (
     as_played,
     hostile_stream,
     play,
+    require,
     shared_run,
     shared_stream,
     tuned,
 )
 from .problems import ROUNDS, KnownProblem
-from .requirements import require
 
 __all__ = [
     "check_assumptions_are_known",

@@ -26,6 +26,7 @@ __all__ = [
     "adversarial_run",
     "applies",
     "as_played",
+    "decisions_of",
     "home",
     "hostile_stream",
     "known_values",
@@ -34,10 +35,14 @@ __all__ = [
     "optimised_compilation",
     "play",
     "quick_compilation",
+    "require",
+    "require_close",
+    "require_equal",
     "shared_run",
     "shared_stream",
     "tuned",
 ]
+
 
 CHUNK = 128
 """All horizons up to this one share a compiled program."""
@@ -160,3 +165,30 @@ def name_of(value: Any) -> str:
 def home(card: Card) -> KnownProblem:
     """The problem on which a method is checked most closely."""
     return TOY if card.losses == "convex" else STRONG
+
+
+def require(condition: Any, sentence: str) -> None:
+    """Raise an AssertionError with `sentence` unless the condition holds."""
+    if not condition:
+        raise AssertionError(sentence)
+
+
+def require_equal(a: Any, b: Any, sentence: str) -> None:
+    """Require that two arrays are equal to the last bit."""
+    require(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True), sentence)
+
+
+def require_close(a: Any, b: Any, sentence: str, rtol: float = 0.0, atol: float = 1e-12) -> None:
+    """Require that two arrays agree up to tolerances."""
+    a, b = np.asarray(a), np.asarray(b)
+    require(
+        a.shape == b.shape and np.allclose(a, b, rtol=rtol, atol=atol),
+        f"{sentence} (largest difference "
+        f"{np.max(np.abs(a - b), initial=0.0) if a.shape == b.shape else 'of shapes'})",
+    )
+
+
+def decisions_of(run: Run) -> Array:
+    """Return the decisions of a run that recorded them."""
+    assert run.decisions is not None
+    return run.decisions

@@ -26,9 +26,8 @@ from ..problem.constants import Constants
 from ..problem.domains import Ball, Box
 from ..problem.problem import Problem
 from ..problem.transforms import max_of
-from .playing import optimised_compilation, quick_compilation
+from .playing import decisions_of, optimised_compilation, quick_compilation, require_close
 from .problems import KnownProblem
-from .requirements import decisions_of, require_close
 
 __all__ = [
     "ALL_GAMES",

@@ -74,48 +74,32 @@ def test_regret_against_comparators_that_move():
 
 
 @pytest.mark.parametrize("problem", [DISTANCE, STEADY], ids=["changing", "fixed"])
-def test_switches_are_the_best_of_all(problem):
-    costs = {
-        (i, j): segment(0, i, j, problem is DISTANCE)[0]
-        for i, j in itertools.combinations(range(T + 1), 2)
-    }
-    for switches in (1, 2):
-        every = {
-            inner: sum(costs[pair] for pair in itertools.pairwise((0, *inner, T)))
-            for inner in itertools.combinations(range(1, T), switches)
-        }
-        inner = min(every, key=every.get)
-        best = taut.hindsight(problem, Z[0], comparator="shifting", switches=switches, grid=T)
-        assert best.loss[0] == pytest.approx(every[inner], rel=1e-7)
-        assert tuple(best.switches[0]) == inner
-        assert best.decision.shape == (1, switches + 1, 3)
+def test_each_segment_has_its_best_decision(problem):
+    for inner in ((3,), (4, 7)):
+        edges = itertools.pairwise((0, *inner, T))
+        loss = sum(segment(0, i, j, problem is DISTANCE)[0] for i, j in edges)
+        best = taut.hindsight(problem, Z[0], comparator="shifting", breakpoints=inner)
+        assert best.loss[0] == pytest.approx(loss, rel=1e-7)
+        assert best.decision.shape == (1, len(inner) + 1, 3)
         assert best.path_length[0] == pytest.approx(
             np.linalg.norm(np.diff(best.decision[0], axis=0), axis=1).sum()
         )
         assert best.gap[0] <= 1e-8
-        given = taut.hindsight(problem, Z[0], comparator="shifting", breakpoints=inner)
-        assert given.loss[0] == pytest.approx(every[inner], rel=1e-7)
-        coarse = taut.hindsight(problem, Z[0], comparator="shifting", switches=switches, grid=4)
-        assert coarse.loss[0] >= every[inner] - 1e-7
-        # The gap accounts for switches that the grid cannot make.
-        assert coarse.loss[0] - every[inner] <= coarse.gap[0] * max(1, coarse.loss[0]) + 1e-7
 
 
-def test_segments_that_are_infeasible_are_avoided():
-    """x >= 0.5 and then x <= -0.5: one switch makes it feasible, and only where the sign
-    changes."""
+def test_segments_can_be_feasible_where_no_fixed_decision_is():
+    """x >= 0.5 and then x <= -0.5: a change makes it feasible, and only where the sign does."""
     problem = taut.Problem(
         lambda x, z: x**2, lambda x, z: 0.5 - z * x, taut.Box(-1.0, 1.0, shape=())
     )
     signs = np.concatenate([np.ones(5), -np.ones(7)])
     with pytest.raises(taut.NoFeasibleDecision, match="over 12 rounds"):
         taut.hindsight(problem, signs)
-    best = taut.hindsight(problem, signs, comparator="shifting", switches=1, grid=12)
-    assert best.switches.tolist() == [[5]]
+    best = taut.hindsight(problem, signs, comparator="shifting", breakpoints=[5])
     assert best.loss[0] == pytest.approx(3.0, rel=1e-8)
     assert best.path_length[0] == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="switches: got 1; no sequence with so few switches"):
-        taut.hindsight(problem, np.tile([1.0, -1.0], 6), comparator="shifting", switches=1, grid=12)
+    with pytest.raises(taut.NoFeasibleDecision):
+        taut.hindsight(problem, signs, comparator="shifting", breakpoints=[6])
     impossible = taut.Problem(lambda x, z: x**2, lambda x, z: z - x, taut.Box(-1.0, 1.0, shape=()))
     with pytest.raises(taut.NoFeasibleDecision) as caught:
         taut.hindsight(impossible, np.array([0.5, 0.2, 3.0, 0.1]), comparator="per-round")
@@ -125,19 +109,17 @@ def test_segments_that_are_infeasible_are_avoided():
 def test_bad_arguments_are_named():
     for options, message in (
         ({"comparator": "best"}, "comparator: got 'best'"),
-        ({"switches": 2}, 'switches: got a value with comparator="fixed"'),
-        ({"comparator": "shifting"}, "expected either switches=... or breakpoints=..."),
-        ({"comparator": "shifting", "switches": 1, "breakpoints": [3]}, "expected either switches"),
+        ({"breakpoints": [2]}, r'breakpoints: got \[2\] with comparator="fixed"'),
+        ({"comparator": "shifting"}, "breakpoints: got None .* expected rounds"),
         (
             {"comparator": "shifting", "breakpoints": [3, 3]},
             r"breakpoints: got \[3, 3\]; expected increasing",
         ),
         ({"comparator": "shifting", "breakpoints": [T]}, "below 10"),
         (
-            {"comparator": "shifting", "switches": 4, "grid": 4},
-            "switches: got 4; expected less than the 4 cells",
+            {"comparator": "shifting", "breakpoints": [1], "prefixes": [3]},
+            "prefixes: got some",
         ),
-        ({"comparator": "shifting", "switches": 1, "prefixes": [3]}, "prefixes: got some"),
         (
             {"comparator": "per-round", "method": "first-order"},
             'method: got "first-order" with comparator="per-round"',

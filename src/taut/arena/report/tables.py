@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import storage
+from ...display import Grid, markdown_code, terminal_width
 from ...display import latex as tex
 from ...display import markdown as cell
-from ...display import markdown_code, terminal_width
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from ...plots.families import FAMILIES, OTHERS, family_of
@@ -55,34 +55,14 @@ def _setting(one: Board) -> str:
 
 def text(folder: Path) -> str:
     """Return the leaderboards for a terminal, at most 80 columns wide."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console(width=terminal_width(WIDEST), color_system=None)
-    with console.capture() as capture:
-        for title, boards in groups(boards_of(stored.read_all(folder))):
-            names = ", ".join(one.stream.name for one in boards)
-            table = Table(
-                title=f"{title}: {names}",
-                title_justify="left",
-                box=SIMPLE_HEAD,
-                padding=(0, 1, 0, 0),
-                pad_edge=False,
-            )
-            for name in TERMINAL:
-                table.add_column(
-                    name,
-                    justify="left" if name == "learner" else "right",
-                    no_wrap=name != "learner",
-                    overflow="fold",
-                )
-            for standing in leaderboard(boards).standings:
-                cells = _cells(standing, len(boards))
-                table.add_row(*(escape(cells[name]) for name in TERMINAL))
-            console.print(table)
-    return capture.get()
+    lines = []
+    for title, boards in groups(boards_of(stored.read_all(folder))):
+        lines.append(f"{title}: {', '.join(one.stream.name for one in boards)}")
+        standings = leaderboard(boards).standings
+        shown = (_cells(standing, len(boards)) for standing in standings)
+        rows = tuple(tuple(cells[name] for name in TERMINAL) for cells in shown)
+        lines += [Grid(TERMINAL, rows, left=("learner",)).text(terminal_width(WIDEST)), ""]
+    return "\n".join(lines)
 
 
 def markdown(folder: Path, picture: str = "arena.png") -> str:

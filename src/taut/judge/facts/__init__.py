@@ -2,6 +2,6 @@
 
 Read `fact` first, then `find`, which lists where each fact comes from. `half_spaces` reads affine
 pieces off a traced program, `polyhedra` derives an error bound from them, `ranges` applies interval
-arithmetic, and `slater` looks for a decision with room. A fact is a number that is certain up to
+arithmetic, and `find` looks for a decision with room. A fact is a number that is certain up to
 rounding; what is not certain is no fact.
 """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -19,13 +20,20 @@ import numpy as np
 
 from ...engine import Array, default_float
 from ...intervals.enclosure import Unknown
-from ...intervals.of_jaxpr import MOVES, rearrangement
-from ...jax_internals import bind
+from ...intervals.of_jaxpr import CUSTOM, MOVES, is_log_add_exp, rearrangement
+from ...jax_internals import bind, derivative_file
 from ...jaxpr.numpy_rules import is_ordinary, operation
-from ...jaxpr.walk import CALLS, called, evaluate
-from .derivatives import has_usual_derivative
+from ...jaxpr.walk import CALLS, called, equations, evaluate
 
-__all__ = ["Pieces", "distinct", "nearly_parallel", "pieces_of"]
+__all__ = [
+    "Pieces",
+    "distinct",
+    "has_usual_derivative",
+    "has_usual_derivatives",
+    "nearly_parallel",
+    "pieces_of",
+]
+
 
 MOST = 256
 """Pieces of an entry, at most."""
@@ -442,3 +450,26 @@ _RULES: dict[str, Callable[..., Pieces]] = {
     "select_n": _select,
     "sub": _sub,
 }
+
+
+OWN = Path(__file__).resolve().parents[2]
+"""The folder of taut, whose rules for derivatives return a subgradient."""
+UNUSUAL = ("custom_vjp_call", "custom_vjp_call_jaxpr", "stop_gradient")
+
+
+def has_usual_derivatives(program: Any) -> bool:
+    """Whether no operation of a traced program has a derivative of its own, or none.
+
+    What is proven of values holds for gradients only then.
+    """
+    return all(map(has_usual_derivative, equations(program)))
+
+
+def has_usual_derivative(equation: Any) -> bool:
+    """Whether the derivative of an operation is that of its values, or a rule of taut."""
+    if equation.primitive.name in UNUSUAL:
+        return False
+    if equation.primitive.name != CUSTOM or is_log_add_exp(equation):
+        return True
+    file = derivative_file(equation)
+    return file is not None and OWN in Path(file).resolve().parents

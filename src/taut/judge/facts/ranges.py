@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,23 +10,24 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ...engine import default_float
+from ...engine import Array, default_float
 from ...intervals.constants import curvature, lipschitz, size, variation
 from ...intervals.enclosure import Space, Unknown
-from ...intervals.of_jaxpr import enclose
+from ...intervals.of_jaxpr import enclose, work
 from ...problem.evaluation import loss_of_round
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .derivatives import has_usual_derivatives
-from .groups import groups
+from .half_spaces import has_usual_derivatives
 
 __all__ = [
     "Ranges",
     "constraint_curvature",
     "constraint_ranges",
+    "groups",
     "loss_curvature",
     "loss_ranges",
 ]
+
 
 WORK = 1_000_000
 """Slopes that are computed, at most; beyond that several rounds share one bound."""
@@ -133,3 +135,32 @@ def _curvature(
         raise Unknown("the decision has many entries")
     _honest(function, problem, low)
     return curvature(function, Space.of(problem.domain, gradients=True), low, high)
+
+
+AT_A_TIME = 2_000_000
+"""Slopes that are computed at a time."""
+
+
+def groups(
+    function: Any, space: Space, source: Stream, horizon: int, most: int
+) -> Iterator[tuple[Any, Any, Array]]:
+    """Data of all rounds as intervals, (seed, group, ...), with the number of rounds in each group.
+
+    Rounds are put into groups so that at most so many slopes are computed in all.
+    """
+    one = jax.tree.map(lambda a: np.asarray(a)[0, 0], source.block(0, 1))
+    each = max(1, work(function, space, one))
+    length = max(1, math.ceil(each * horizon * source.seeds / most))  # rounds per group
+    step = length * max(1, AT_A_TIME // (each * source.seeds))
+    for start in range(0, horizon, step):
+        stop = min(start + step, horizon)
+        data = jax.tree.map(np.asarray, source.block(start, stop - start))
+        if length == 1:
+            yield data, data, np.ones(stop - start)
+            continue
+        starts = np.arange(0, stop - start, length)
+        yield (
+            jax.tree.map(lambda a, at=starts: np.minimum.reduceat(a, at, axis=1), data),
+            jax.tree.map(lambda a, at=starts: np.maximum.reduceat(a, at, axis=1), data),
+            np.diff(np.append(starts, stop - start)).astype(float),
+        )

@@ -1,8 +1,8 @@
 """The best fixed feasible decision for a stream, or for prefixes of it, with a proof that it is
 optimal.
 
-Read `solve` (the public function), then `exact` (the route), `newton` (smooth losses),
-`cutting_planes` (losses with kinks), `feasible_set` (constraints) and `lower_bound` (the proof).
+Read `solve` (the public function), then `exact` (the route, and cutting planes for losses with
+kinks), `newton` (smooth losses), `feasible_set` (constraints) and `lower_bound` (the proof).
 `tolerances` holds every tolerance.
 """
 

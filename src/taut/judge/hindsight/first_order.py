@@ -19,9 +19,7 @@ and a decision with g < 0, as near to u as feasibility allows.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -37,8 +35,7 @@ from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
 from .convexity import refuse_loss_below_tangent
-from .not_certified import NotCertified
-from .result import Found, relative_gap
+from .result import Found, NotCertified, relative_gap
 from .scaling import Scaling, as_double, sample_points
 from .structure import simplified
 from .tolerances import ALLOWED_EXCESS, FEASIBLE
@@ -122,8 +119,6 @@ def solve_by_first_order(
     ends: tuple[int, ...],
     tolerance: float,
     rng: np.random.Generator,
-    time_limit: float | None = None,
-    progress: bool = False,
     most: int = PASSES,
 ) -> Found:
     """Return the best fixed decisions for all seeds and prefixes (`ends`, ascending), each with a
@@ -133,57 +128,40 @@ def solve_by_first_order(
         problem: the problem.
         stream: its data.
         ends: numbers of rounds.
-        tolerance: the relative gap at which to stop. A larger one is an error, unless there is a
-            time limit.
+        tolerance: the relative gap at which to stop. A larger one is an error.
         rng: for sampled checks.
-        time_limit: seconds for all of them together, after which the best decision so far is
-            returned with its gap.
-        progress: show the gap while it falls.
         most: updates of the multipliers, at most.
     """
     constraints = simplified(problem.constraints)
     check_feasible(problem)
     scaling = Scaling.measured(problem, constraints, stream, ends, rng)
     unit = float(scaling.loss_unit)
-    deadline = np.inf if time_limit is None else time.monotonic() + time_limit
     everyone = stream.block(0, ends[-1])
     found, passes = [], 0
-    with _shown(progress) as show:
-        for seed in range(stream.seeds):
-            u: Array = np.zeros(scaling.size)
-            for end in ends:
-                data = jax.tree.map(
-                    lambda a, s=seed, e=end: jnp.asarray(as_double(a[s, :e])), everyone
+    for seed in range(stream.seeds):
+        u: Array = np.zeros(scaling.size)
+        for end in ends:
+            data = jax.tree.map(lambda a, s=seed, e=end: jnp.asarray(as_double(a[s, :e])), everyone)
+            element = _Element(programs_of(problem), problem.loss, constraints, scaling, data, end)
+            best, took = _minimise(element, u, tolerance, most)
+            worst = float((element.excess(best.u) * scaling.units).max())
+            if best.gap > tolerance:
+                raise NotCertified(
+                    f"not certified: after {took * STEPS} steps the best decision for {end} "
+                    f"rounds has a certified relative gap of {best.gap:.2g}; expected at most "
+                    f"{tolerance:.2g}. Ask for a larger tolerance"
                 )
-                element = _Element(
-                    programs_of(problem), problem.loss, constraints, scaling, data, end
+            _check_convex(element, best, sample_points(scaling, rng, 1 + WITNESSES)[1:])
+            u, passes = best.u, max(passes, took)
+            found.append(
+                (
+                    scaling.flat_decision(u),
+                    unit * end * best.value,
+                    best.gap,
+                    worst,
+                    unit * end * _by_constraint(best.multipliers) / scaling.units,
                 )
-                best, took = _minimise(element, u, tolerance, deadline, show, most)
-                worst = float((element.excess(best.u) * scaling.units).max())
-                if best.gap > tolerance and time_limit is None:
-                    raise NotCertified(
-                        f"not certified: after {took * STEPS} steps the best decision for {end} "
-                        f"rounds has a certified relative gap of {best.gap:.2g}; expected at most "
-                        f"{tolerance:.2g}. Ask for a larger tolerance, or for the gap that is "
-                        "reached in a time, with time_limit=..."
-                    )
-                if best.gap == np.inf:
-                    raise RuntimeError(
-                        f"time_limit: got {time_limit:g} seconds, in which no feasible decision "
-                        f"for {end} rounds was found (the largest constraint value is "
-                        f"{worst:.2g}); expected a longer time"
-                    )
-                _check_convex(element, best, sample_points(scaling, rng, 1 + WITNESSES)[1:])
-                u, passes = best.u, max(passes, took)
-                found.append(
-                    (
-                        scaling.flat_decision(u),
-                        unit * end * best.value,
-                        best.gap,
-                        worst,
-                        unit * end * _by_constraint(best.multipliers) / scaling.units,
-                    )
-                )
+            )
     decision, loss, gap, violation, multipliers = (
         np.asarray(column) for column in zip(*found, strict=True)
     )
@@ -234,8 +212,6 @@ def _minimise(
     element: _Element,
     u: Array,
     tolerance: float,
-    deadline: float,
-    show: Callable[[float], None],
     most: int,
 ) -> tuple[_Best, int]:
     """Return the best decision and the number of passes that it took."""
@@ -263,8 +239,7 @@ def _minimise(
         gap = np.inf
         if upper < np.inf:
             gap = max(float(relative_gap(upper, min(lower, upper - bought), element.rounds)), 0.0)
-        show(gap)
-        if gap <= tolerance or count == most or time.monotonic() > deadline:
+        if gap <= tolerance or count == most:
             return _Best(*best, gap, proof), count
         over = float(excess.max(initial=0.0))
         penalty = min(penalty * (GROWTH if over > ENOUGH * left else 1.0), LARGEST_PENALTY)
@@ -343,18 +318,6 @@ def _check_convex(element: _Element, best: _Best, witnesses: Array) -> None:
                 f"where their tangent at the solution is {model:.6g}; expected convex "
                 "constraints, which lie above their tangents"
             )
-
-
-@contextmanager
-def _shown(progress: bool) -> Iterator[Callable[[float], None]]:
-    """Show the smallest proven gap of the current element while it falls."""
-    if not progress:
-        yield lambda gap: None
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status("hindsight") as status:
-        yield lambda gap: status.update(f"hindsight: certified relative gap {gap:.2g}")
 
 
 def _along_line(loss: Callable[..., Any], scaling: Scaling, data: Any, ends: Any) -> jax.Array:

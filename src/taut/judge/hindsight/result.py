@@ -12,7 +12,7 @@ from ...engine import Array
 if TYPE_CHECKING:
     from ...problem.problem import Problem
 
-__all__ = ["Found", "Hindsight", "relative_gap"]
+__all__ = ["Found", "Hindsight", "NoInterior", "NotCertified", "relative_gap"]
 
 
 def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
@@ -68,8 +68,6 @@ class Hindsight:
     path_length: Array | None = None
     """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for
     "fixed"."""
-    switches: Array | None = None
-    """For "shifting", (seed, switch): the numbers of rounds before the decision changes."""
     unit: float = 1.0
     """How much one round's loss usually changes over a radius of the domain; a smaller total loss
     is as good as 0."""
@@ -85,3 +83,11 @@ class Hindsight:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problem out of copies and pickles."""
         return {**vars(self), "problem": None}
+
+
+class NotCertified(RuntimeError):
+    """No decision could be proven to be the best one within the tolerance."""
+
+
+class NoInterior(NotCertified, ValueError):
+    """No decision satisfies the constraints with slack, so that multipliers need not exist."""

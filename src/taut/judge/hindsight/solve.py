@@ -4,8 +4,9 @@ results."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -13,15 +14,15 @@ import numpy as np
 
 from ... import arguments
 from ...engine import Array, double_precision, require_jax
+from ...problem.feasibility import NoFeasibleDecision
 from ...problem.problem import Problem
-from ...problem.streams import Stream, as_stream
+from ...problem.streams import Arrays, Stream, as_stream
 from ..views import without_memory
-from .comparators import GRID, Moving, best_of_each_round, best_with_breakpoints, best_with_switches
 from .exact import solve as exactly
 from .first_order import by_first_order_first, solve_by_first_order
 from .result import Found, Hindsight
 
-__all__ = ["hindsight"]
+__all__ = ["Moving", "best_of_each_round", "best_with_breakpoints", "hindsight"]
 
 
 def hindsight(
@@ -35,12 +36,8 @@ def hindsight(
     tolerance: float = 1e-8,
     key: jax.Array | None = None,
     comparator: str = "fixed",
-    switches: int | None = None,
     breakpoints: Sequence[int] | None = None,
-    grid: int | None = None,
     previous: Any = None,
-    time_limit: float | None = None,
-    progress: bool = False,
 ) -> Hindsight:
     r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and
     prefixes.
@@ -56,8 +53,7 @@ def hindsight(
 
     "first-order": accelerated gradient steps on the augmented Lagrangian, with the same kind of
     proof. It needs no Hessian, so it suits decisions of hundreds of numbers or more with losses
-    that are not quadratic. For these "exact" tries it first. It can stop early with the gap it has
-    reached.
+    that are not quadratic. For these "exact" tries it first.
 
     Arguments:
         problem: the problem. Maxima and squares of constraints are unwrapped: the feasible set is
@@ -73,18 +69,9 @@ def hindsight(
             "fixed" is one decision that is feasible in all rounds.
             "per-round" is the best decision of each round under that round's constraints. Its
             `path_length` says how much it moves. Prefixes give totals of the first rounds.
-            "shifting" changes `switches` times; between the changes one decision is feasible in all
-            rounds.
-        switches: for "shifting", the number of changes. They are chosen by dynamic programming
-            among the edges of `grid` equal cells; `gap` then also bounds what sequences that change
-            at any other rounds could gain.
-        breakpoints: for "shifting", the rounds after which the decision changes, instead of
-            `switches`. The result is then the best of its kind, up to `gap`.
-        grid: for `switches`, the number of cells, by default 24. With one cell per round all
-            sequences are compared.
-        time_limit: for "first-order", seconds after which the best decision so far is returned,
-            whatever its `gap`. Without it, a gap above `tolerance` is an error.
-        progress: for "first-order", show the certified gap while it falls.
+            "shifting" changes after the rounds in `breakpoints`; between the changes one decision
+            is feasible in all rounds.
+        breakpoints: for "shifting", the rounds after which the decision changes.
         previous: for a problem with `previous=True`. By default the previous decision is x itself
             in all rounds, also in the first: the loss of a decision that is played all the time,
             against which policy regret is measured. With a run, or with its decisions (seed, round,
@@ -110,26 +97,17 @@ def hindsight(
         )
     arguments.one_of("method", method, ("exact", "first-order"))
     tolerance = arguments.positive("tolerance", tolerance)
-    arguments.flag("progress", progress)
-    if (time_limit is not None or progress) and method != "first-order":
-        name = "progress" if time_limit is None else "time_limit"
-        raise ValueError(
-            f'{name}: got a value with method="{method}"; expected method="first-order"'
-        )
-    time_limit = None if time_limit is None else arguments.positive("time_limit", time_limit)
     asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
     problem, source = without_memory(problem, source, previous, comparator)
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
-    moving = _moving(comparator, method, switches, breakpoints, grid, wanted, length)
+    moving = _moving(comparator, method, breakpoints, wanted, length)
     with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "first-order":
-            found = solve_by_first_order(
-                problem, source, ends, tolerance, rng, time_limit, progress
-            )
+            found = solve_by_first_order(problem, source, ends, tolerance, rng)
         else:
 
             def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
@@ -173,20 +151,16 @@ def hindsight(
 def _moving(
     comparator: str,
     method: str,
-    switches: int | None,
     breakpoints: Any,
-    grid: int | None,
     wanted: Any,
     length: int,
 ) -> Callable[..., Moving] | None:
     """The function that solves for a comparator that moves; None for a fixed one."""
     arguments.one_of("comparator", comparator, ("fixed", "per-round", "shifting"))
-    stated = {"switches": switches, "breakpoints": breakpoints, "grid": grid}
-    given = [name for name, value in stated.items() if value is not None]
-    if comparator != "shifting" and given:
+    if (comparator == "shifting") != (breakpoints is not None):
         raise ValueError(
-            f'{given[0]}: got a value with comparator="{comparator}"; expected '
-            'comparator="shifting"'
+            f'breakpoints: got {breakpoints!r} with comparator="{comparator}"; expected rounds for '
+            'comparator="shifting", and None for others'
         )
     if comparator == "fixed":
         return None
@@ -200,28 +174,16 @@ def _moving(
         raise ValueError(
             'prefixes: got some with comparator="shifting"; expected horizon=... for each prefix'
         )
-    if (switches is None) == (breakpoints is None):
+    chosen = [
+        arguments.count("breakpoints", one)
+        for one in np.atleast_1d(np.asarray(breakpoints)).tolist()
+    ]
+    if chosen != sorted(set(chosen)) or not chosen or chosen[-1] >= length:
         raise ValueError(
-            'comparator: got "shifting"; expected either switches=... or breakpoints=...'
+            f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below "
+            f"{length}"
         )
-    if breakpoints is not None:
-        chosen = [
-            arguments.count("breakpoints", one)
-            for one in np.atleast_1d(np.asarray(breakpoints)).tolist()
-        ]
-        if chosen != sorted(set(chosen)) or not chosen or chosen[-1] >= length:
-            raise ValueError(
-                f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below "
-                f"{length}"
-            )
-        return partial(best_with_breakpoints, breakpoints=chosen)
-    number = arguments.count("switches", switches)
-    cells = max(GRID, number + 1) if grid is None else arguments.count("grid", grid)
-    if number + 1 > min(cells, length):
-        raise ValueError(
-            f"switches: got {number}; expected less than the {min(cells, length)} cells of the grid"
-        )
-    return partial(best_with_switches, switches=number, cells=cells)
+    return partial(best_with_breakpoints, breakpoints=chosen)
 
 
 def _totals(
@@ -249,7 +211,6 @@ def _totals(
         wanted,
         comparator,
         path_length,
-        found.switches if comparator == "shifting" else None,
         found.unit,
     )
 
@@ -277,3 +238,130 @@ def _prefixes(prefixes: Any, horizon: int) -> tuple[int, ...]:
             f"prefixes: got {prefixes!r}; expected numbers of rounds between 1 and {horizon}"
         )
     return wanted
+
+
+BATCH = 256
+"""Rounds that are solved side by side by the per-round comparator."""
+
+Solve = Callable[[Stream, tuple[int, ...]], Found]
+"""The best fixed decisions of a stream for prefixes."""
+
+
+@dataclass(frozen=True)
+class Moving:
+    """A comparator that moves, for every seed."""
+
+    decision: Array
+    """(seed, round or segment, *shape)"""
+    loss: Array
+    """(seed, round or segment)"""
+    slack: Array
+    """(seed,) How far the total loss may be above the smallest one that a comparator of this kind
+    can have."""
+    violation: Array
+    """(seed, round or segment) The largest constraint value in the rounds for which the decision is
+    used."""
+    solver: str
+    unit: float
+    """See `Hindsight.unit`."""
+
+
+def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Solve) -> Moving:
+    """For every round, the decision that minimises its loss under its own constraints. Equal rounds
+    are solved once."""
+    data = jax.tree.map(np.asarray, stream.block(0, length))
+    leaves, tree = jax.tree.flatten(data)
+    count = stream.seeds * length
+    flat = [leaf.reshape(count, *leaf.shape[2:]) for leaf in leaves]
+    table = np.concatenate([leaf.reshape(count, -1).astype(float) for leaf in flat], axis=1)
+    _, first, which = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    parts: list[Found] = []
+    for start in range(0, len(first), BATCH):
+        chosen = first[start : start + BATCH]
+        padded = (
+            np.concatenate([chosen, np.repeat(chosen[-1:], BATCH - len(chosen))])
+            if len(first) > BATCH
+            else chosen
+        )
+        rounds = jax.tree.unflatten(tree, [leaf[padded][:, None] for leaf in flat])
+        try:
+            found = solve(Arrays(rounds, 1, len(padded), True), (1,))
+        except NoFeasibleDecision as error:
+            seed, number = divmod(int(padded[error.seed or 0]), length)
+            error.add_note(f"This is round {number + 1} of seed {seed}, on its own.")
+            raise
+        parts.append(_first(found, len(chosen)))
+    shape = (stream.seeds, length)
+    which = which.reshape(-1)
+    loss, slack, violation = (
+        np.concatenate([getattr(part, name) for part in parts])[which].reshape(shape)
+        for name in ("loss", "slack", "violation")
+    )
+    decision = np.concatenate([part.decision for part in parts])[which].reshape(
+        *shape, *problem.domain.shape
+    )
+    return Moving(
+        decision,
+        loss,
+        slack.sum(axis=1),
+        violation,
+        f"{len(first)} programs, {parts[0].solver}",
+        max(part.unit for part in parts),
+    )
+
+
+def best_with_breakpoints(
+    problem: Problem, stream: Stream, length: int, solve: Solve, breakpoints: Sequence[int]
+) -> Moving:
+    """The best fixed decision between every two breakpoints (numbers of rounds before the decision
+    may change)."""
+    edges = [0, *breakpoints, length]
+    found = [solve(_Part(stream, start, stop), (stop - start,)) for start, stop in pairwise(edges)]
+    loss, slack, violation = (
+        np.stack([getattr(one, name) for one in found], axis=1)
+        for name in ("loss", "slack", "violation")
+    )
+    decision = np.stack([one.decision for one in found], axis=1)
+    return Moving(
+        decision.reshape(stream.seeds, len(found), *problem.domain.shape),
+        loss,
+        slack.sum(axis=1),
+        violation,
+        f"{len(found)} segments, {found[0].solver}",
+        max(one.unit for one in found),
+    )
+
+
+@dataclass(frozen=True)
+class _Part(Stream):
+    """Rounds start..stop of a stream."""
+
+    whole: Stream
+    start: int
+    stop: int
+
+    @property
+    def horizon(self) -> int:  # type: ignore[override]
+        """The number of rounds."""
+        return self.stop - self.start
+
+    @property
+    def seeds(self) -> int:  # type: ignore[override]
+        """As many as the whole stream has."""
+        return self.whole.seeds
+
+    def block(self, start: int, length: int) -> Any:
+        """A block of the whole stream."""
+        return self.whole.block(self.start + start, length)
+
+
+def _first(found: Found, count: int) -> Found:
+    return Found(
+        found.decision[:count],
+        found.loss[:count],
+        found.gap[:count],
+        found.violation[:count],
+        None,
+        found.solver,
+        found.unit,
+    )

@@ -19,9 +19,9 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...problem.domains.arrays import finfo
-from ...problem.round_data import RoundData
+from ...problem.domains.base import finfo
 from ...problem.rounds import FullInformation
+from ...problem.streams import RoundData
 from ..base import first_round
 from .cuts import Rows
 from .projection import exact_projection

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ...jaxpr.maxima import place_of_largest
-from ...problem.domains.arrays import finfo
+from ...problem.domains.base import finfo
 from . import lifetimes
 from .lifetimes import Lifetimes
 from .projection import exact_projection
@@ -50,7 +50,7 @@ class Cuts(NamedTuple):
     """The kept cuts. An empty slot has a normal of zeros and holds everywhere."""
 
     normals: jax.Array
-    """Unit vectors as columns, (d, memory): sums over d then fill vector registers with cuts."""
+    """Unit vectors as rows, (memory, d)."""
     offsets: jax.Array
     """(memory,)."""
     active: jax.Array
@@ -84,7 +84,7 @@ class Rows(NamedTuple):
 def no_cuts(memory: int, size: int, dtype: Any, life: int | None = None) -> Cuts:
     """Return a memory with empty slots, for cuts with lifetimes if `life` is given."""
     return Cuts(
-        jnp.zeros((size, memory), dtype),
+        jnp.zeros((memory, size), dtype),
         jnp.zeros((memory,), dtype),
         jnp.zeros((memory,), jnp.int32),
         None if life is None else lifetimes.begin(memory),
@@ -105,12 +105,13 @@ def remember(
     Otherwise the new cut takes the slot that has been inactive longest.
     """
     same = _parallel(cuts, normal)
-    slot = first_largest(jnp.where(same, 1, -cuts.active)) & worth
-    write = slot & (~same | (offset < cuts.offsets))
+    place = place_of_largest(jnp.where(same, 1, -cuts.active))
+    before = _at(cuts.offsets, place)
+    write = worth & (~_at(same, place) | (offset < before))
     return Cuts(
-        _written(cuts.normals, normal, write),
-        jnp.where(write, offset, cuts.offsets),
-        jnp.where(slot, t, cuts.active),
+        _put(cuts.normals, place, jnp.where(write, normal, _at(cuts.normals, place))),
+        _put(cuts.offsets, place, jnp.where(write, offset, before)),
+        _put(cuts.active, place, jnp.where(worth, t, _at(cuts.active, place))),
     )
 
 
@@ -143,13 +144,14 @@ def remember_for_a_life(
     assert lives is not None
     same = _parallel(cuts, normal) & (jnp.sum(normal * normal) > 0)
     expired = jnp.where(lifetimes.alive(lives, t), 0, lifetimes.LONGEST)
-    slot = first_largest(jnp.where(same, 2 * lifetimes.LONGEST - 1, expired - cuts.active))
-    kept = jnp.sum(jnp.where(slot[None], cuts.normals, 0), axis=1)
-    position = jnp.sum(kept * x) - jnp.sum(jnp.where(slot, cuts.offsets, 0))
+    place = place_of_largest(jnp.where(same, 2 * lifetimes.LONGEST - 1, expired - cuts.active))
+    slot = lax.iota(jnp.int32, same.shape[0]) == place
+    kept = _at(cuts.normals, place)
+    position = jnp.sum(kept * x) - _at(cuts.offsets, place)
     seen = lifetimes.Revealed(slot, same, worth, distance, position)
     lives, write = lifetimes.updated(lives, seen, t, tolerance, life)
     return Cuts(
-        _written(cuts.normals, normal, write),
+        _put(cuts.normals, place, jnp.where(_at(write, place), normal, kept)),
         jnp.where(write, jnp.sum(normal * x) - distance, cuts.offsets),
         jnp.where(slot & worth, t, cuts.active),
         lives,
@@ -165,8 +167,8 @@ def confirm(
 
     def by_rows() -> Lifetimes:
         normals, offsets = rows()
-        apart = normals[:, :, None] - cuts.normals[None]
-        same = jnp.sum(jnp.square(apart), axis=1) < PARALLEL
+        apart = normals[:, None] - cuts.normals[None]
+        same = jnp.sum(jnp.square(apart), axis=2) < PARALLEL
         distances = jnp.sum(normals * x[None], axis=1) - offsets + tolerance
         return lifetimes.confirmed(lives, same, distances, _excess(cuts, x), t)
 
@@ -252,7 +254,7 @@ def exactly(
             have lifetimes; that of a cut of this round is `t`.
         first: a mask of the row that is projected on first, if the order matters.
     """
-    parts = [] if cuts is None or ages is None else [(cuts.normals.T, cuts.offsets, ages)]
+    parts = [] if cuts is None or ages is None else [(cuts.normals, cuts.offsets, ages)]
     if rows is not None:
         parts.append((rows.normals, rows.offsets, jnp.full(rows.offsets.shape, t)))
     normals, offsets, rounds = (jnp.concatenate(each) for each in zip(*parts, strict=True))
@@ -295,27 +297,30 @@ def exceeded(
     most = tolerance + 8 * finfo(y.dtype).eps * jnp.max(jnp.abs(y))
     over = jnp.zeros((), bool)
     if cuts is not None:
-        over |= jnp.any(_excess(cuts, y) > most)
+        # Counted: a reduction of whole numbers takes vector instructions, and one of truths none.
+        over |= jnp.sum(_excess(cuts, y) > most, dtype=jnp.int32) > 0
     if rows is not None:
         over |= jnp.any(jnp.sum(rows.normals * y[None], axis=1) - rows.offsets > most)
     return over
 
 
-def _written(normals: jax.Array, normal: jax.Array, write: jax.Array) -> jax.Array:
-    """Write a normal in the slot of the mask, if there is one. Only this slot is touched."""
-    slot = place_of_largest(write.astype(jnp.int32))
-    before = lax.dynamic_index_in_dim(normals, slot, 1, keepdims=False)
-    after = jnp.where(jnp.any(write), normal, before)
-    return lax.dynamic_update_index_in_dim(normals, after, slot, 1)
+def _at(values: jax.Array, place: jax.Array) -> jax.Array:
+    """Return the entry of one cut."""
+    return lax.dynamic_index_in_dim(values, place, 0, keepdims=False)
+
+
+def _put(values: jax.Array, place: jax.Array, value: jax.Array) -> jax.Array:
+    """Return the values with another entry of one cut. Only this entry is touched."""
+    return lax.dynamic_update_index_in_dim(values, value, place, 0)
 
 
 def _parallel(cuts: Cuts, normal: jax.Array) -> jax.Array:
     """A mask of the cuts with this normal."""
     if normal.shape[0] < LONG or normal.dtype != jnp.float64:
-        return jnp.sum(jnp.square(cuts.normals - normal[:, None]), axis=0) < PARALLEL
+        return jnp.sum(jnp.square(cuts.normals - normal[None]), axis=1) < PARALLEL
     # Cosines need one product, but tell parallel normals apart from others in 64 bits only.
     nearest = place_of_largest(_products(cuts, normal))
-    apart = lax.dynamic_index_in_dim(cuts.normals, nearest, 1, keepdims=False) - normal
+    apart = _at(cuts.normals, nearest) - normal
     place = lax.iota(jnp.int32, cuts.offsets.shape[0])
     return (place == nearest) & (jnp.sum(jnp.square(apart)) < PARALLEL)
 
@@ -327,8 +332,8 @@ def _excess(cuts: Cuts, y: jax.Array) -> jax.Array:
 def _products(cuts: Cuts, y: jax.Array) -> jax.Array:
     """The inner products of all normals with a vector."""
     if y.shape[0] < LONG:
-        return jnp.sum(cuts.normals * y[:, None], axis=0)
-    return y @ cuts.normals
+        return jnp.sum(cuts.normals * y[None], axis=1)
+    return cuts.normals @ y
 
 
 def _over_cuts(
@@ -343,8 +348,7 @@ def _over_cuts(
 
     def onto(carry: tuple[Any, ...]) -> tuple[Any, ...]:
         y, excess, active, j = carry
-        normal = lax.dynamic_index_in_dim(cuts.normals, j, 1, keepdims=False)
-        y = y - lax.dynamic_index_in_dim(excess, j, 0, keepdims=False) * normal
+        y = y - _at(excess, j) * _at(cuts.normals, j)
         excess = _excess(cuts, y)
         return y, excess, jnp.where(places == j, t, active), following(excess, j + 1)
 

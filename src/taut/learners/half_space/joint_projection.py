@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...problem.domains.arrays import finfo
+from ...problem.domains.base import finfo
 
 __all__ = ["project_jointly"]
 

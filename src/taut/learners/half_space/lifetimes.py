@@ -19,7 +19,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from ...problem.domains.arrays import finfo
+from ...problem.domains.base import finfo
 
 __all__ = [
     "LONGEST",

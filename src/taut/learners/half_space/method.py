@@ -518,7 +518,7 @@ class HalfSpace(StepsFromDecision, Learner):
             return None
         cuts = state.cuts.alive(state.t)
         normals, offsets, alive = cuts.normals, cuts.offsets, cuts.in_force
-        return Rows(jnp.where(alive[:, None], normals.T, 0), jnp.where(alive, offsets, 0))
+        return Rows(jnp.where(alive[:, None], normals, 0), jnp.where(alive, offsets, 0))
 
     def with_cut_at(self, state: HalfSpaceState, x: jax.Array, round: Round) -> HalfSpaceState:
         """Return the state with the cut that the round reveals at a point that was played instead

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ...jaxpr.maxima import place_of_largest
-from ...problem.domains.arrays import finfo
+from ...problem.domains.base import finfo
 
 __all__ = ["Projection", "exact_projection"]
 

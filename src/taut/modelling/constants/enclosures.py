@@ -9,8 +9,7 @@ import numpy as np
 
 from ...intervals.arithmetic import linear
 from ...intervals.constants import Edges
-from ...intervals.enclosure import Enclosure, Space, Unknown
-from ...intervals.interval import Interval
+from ...intervals.enclosure import Enclosure, Interval, Space, Unknown
 from ...intervals.of_cvxpy import Expressions
 from ...problem.domains import (
     AffineBox,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...engine import Array
 from ...problem.conic import ConicSet
-from ..translation.flat_copy import FlatCopy
+from ..translation.statement import FlatCopy
 
 __all__ = ["LARGEST", "Row", "bounding_box", "outwards", "propagated"]
 

@@ -17,8 +17,7 @@ from scipy import sparse
 
 from ...engine import Array, double_precision
 from ...intervals.arithmetic import last, reduced
-from ...intervals.enclosure import Enclosure, Unknown, result
-from ...intervals.interval import Interval
+from ...intervals.enclosure import Enclosure, Interval, Unknown, result
 from .inner import Inner
 from .interior_point import solve
 

@@ -5,5 +5,5 @@ the proof of convexity), `inequalities` (constraints as expressions that must no
 `translate` (the JAX functions, with one rule per atom in `atoms`). `parameters` and `round_data`
 are about data, and `attributes` about bounds and symmetry of variables. `alike` evaluates
 expressions that loops build together, `affine_forms` gives matrices of affine expressions, and
-`flat_copy` copies expressions for CVXPY's solvers.
+`statement` also copies expressions for CVXPY's solvers.
 """

@@ -1,8 +1,8 @@
 """Domains: simple sets that contain all decisions, each with an exact Euclidean projection.
 
 Read `base` first (the contract), then one of the sets: `balls`, `box`, `simplex`, `affine_box`,
-`spectral`, and for decisions of several parts `product` and `blocks`. `arrays` has helpers,
-`support` computes how far a domain extends in given directions.
+`spectral`, and for decisions of several parts `product`. `support` computes how far a domain
+extends in given directions.
 
 A domain is an immutable value and a JAX pytree. Its numbers (radius, bounds, ...) are leaves, so
 that another radius does not recompile and a batch of radii can be mapped over; its `shape` is
@@ -18,9 +18,8 @@ from __future__ import annotations
 from .affine_box import AffineBox
 from .balls import Ball, L1Ball
 from .base import Domain, domain_from_dict
-from .blocks import Blocks
 from .box import Box
-from .product import Product
+from .product import Blocks, Product
 from .simplex import Simplex
 from .spectral import Spectral
 

@@ -16,8 +16,7 @@ import numpy as np
 from ...engine import Array
 from ...extras import optional
 from ...jax_internals import is_tracer
-from .arrays import cast, finfo, reals, shape_of, working
-from .base import FAR, Domain
+from .base import FAR, Domain, cast, finfo, reals, shape_of, working
 from .equations import far_onto_slice, knapsack, onto_equations, onto_slice
 
 __all__ = ["AffineBox"]

@@ -15,8 +15,7 @@ import numpy as np
 from ... import arguments
 from ...extras import optional
 from ...jax_internals import is_tracer
-from .arrays import cast, finfo, reals, shape_of, working
-from .base import Domain
+from .base import Domain, cast, finfo, reals, shape_of, working
 from .simplex import onto_simplex
 
 __all__ = ["Ball", "L1Ball"]

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments
-from .arrays import cast, norm, reals, shape_of, working
-from .base import Domain
+from .base import Domain, cast, norm, reals, shape_of, working
 
 __all__ = ["Box"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +12,64 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ... import files
+from ... import arguments, files
+from ...engine import Array
 from ...extras import optional
-from .base import Domain, domain_from_dict
-from .parts import OfParts, check_parts
+from .base import Domain, domain_from_dict, norm, shape_of
 
-__all__ = ["Product"]
+__all__ = ["Blocks", "OfParts", "Product", "check_parts"]
+
+
+def check_parts(parts: Sequence[Any]) -> None:
+    """Raise if a part is no domain."""
+    for i, part in enumerate(parts):
+        if not isinstance(part, Domain):
+            raise TypeError(f"parts: got {part!r} at index {i}; expected a Domain")
+
+
+class OfParts(Domain):
+    """A product of domains. Subclasses say where the entries of the parts are in a decision."""
+
+    parts: tuple[Domain, ...]
+
+    @abstractmethod
+    def split(self, x: Any) -> tuple[Any, ...]:
+        """The parts of the decision `x`, each in its own shape."""
+
+    @abstractmethod
+    def join(self, parts: Sequence[Any]) -> jax.Array:
+        """The decision whose parts are `parts`."""
+
+    @property
+    def centre(self) -> jax.Array:
+        """The parts' centres."""
+        return self.join([part.centre for part in self.parts])
+
+    @property
+    def radius(self) -> Any:
+        """The root of the sum of the parts' squared radii."""
+        return norm([part.radius for part in self.parts])
+
+    @property
+    def diameter(self) -> Any:
+        """The root of the sum of the parts' squared diameters."""
+        return norm([part.diameter for part in self.parts])
+
+    def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
+        """Whether each part is in its own domain."""
+        pieces = zip(self.parts, self.split(self._decision(x)), strict=True)
+        return jnp.all(jnp.stack([part.contains(piece, tolerance) for part, piece in pieces]))
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Independent parts."""
+        keys = jax.random.split(key, len(self.parts))
+        return self.join([part.sample(keys[i]) for i, part in enumerate(self.parts)])
+
+    def linear_minimiser(self, direction: jax.Array) -> jax.Array:
+        """Each part's own minimiser."""
+        direction = self._decision(direction, "direction")
+        pieces = zip(self.parts, self.split(direction), strict=True)
+        return self.join([part.linear_minimiser(piece) for part, piece in pieces])
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -79,3 +132,127 @@ class Product(OfParts, leaves=("parts",)):
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:
         """The domain that `to_dict` described."""
         return cls(*map(domain_from_dict, description["parts"]))
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class Blocks(OfParts, leaves=("parts",), static=("places",)):
+    """A product of domains: the entries of a decision at `places[k]`, counted in row order, form a
+    point of `parts[k]`.
+
+    >>> import numpy as np
+    >>> from taut.problem.domains import Simplex
+    >>> columns = Blocks(
+    ...     [Simplex(2), Simplex(2)], [[0, 2], [1, 3]], shape=(2, 2)
+    ... )  # every column of a matrix
+    >>> columns.project(np.array([[1.0, 3.0], [1.0, 0.0]])).tolist()
+    [[0.5, 1.0], [0.5, 0.0]]
+    """
+
+    parts: tuple[Domain, ...]
+    places: tuple[tuple[int, ...], ...]
+    shape: tuple[int, ...]
+
+    def __init__(
+        self,
+        parts: Sequence[Domain],
+        places: Sequence[Sequence[int]],
+        shape: int | Sequence[int] | None = None,
+    ) -> None:
+        if not isinstance(parts, Sequence):
+            raise TypeError(f"parts: got {arguments.shown(parts)}; expected a list of domains")
+        check_parts(parts)
+        where = tuple(tuple(int(i) for i in np.ravel(one)) for one in places)
+        sizes = [math.prod(part.shape) for part in parts]
+        if not sizes or [len(one) for one in where] != sizes:
+            raise ValueError(
+                f"places: got {[len(one) for one in where]} entries for the parts; expected {sizes}"
+            )
+        if sorted(i for one in where for i in one) != list(range(sum(sizes))):
+            raise ValueError(
+                f"places: got {list(map(list, where))}; expected every place from 0 to "
+                f"{sum(sizes) - 1} once"
+            )
+        wanted = (sum(sizes),) if shape is None else shape_of(shape)
+        if math.prod(wanted) != sum(sizes):
+            raise ValueError(f"shape: got {wanted}; expected {sum(sizes)} entries")
+        self._set(parts=tuple(parts), places=where, shape=wanted)
+
+    @property
+    def _order(self) -> Array:
+        """Where each entry of a decision is among the entries of the parts, one part after
+        another."""
+        return np.argsort(np.concatenate([np.asarray(one, int) for one in self.places]))
+
+    def split(self, x: Any) -> tuple[Any, ...]:
+        """The parts of the decision `x`, each in its own shape."""
+        flat = x.reshape(-1)
+        pairs = zip(self.parts, self.places, strict=True)
+        return tuple(flat[np.asarray(places, int)].reshape(part.shape) for part, places in pairs)
+
+    def join(self, parts: Sequence[Any]) -> jax.Array:
+        """The decision whose parts are `parts`."""
+        flat = jnp.concatenate([jnp.ravel(jnp.asarray(part)) for part in parts])
+        return flat[self._order].reshape(self.shape)
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """Each part on its own domain. Parts of the same kind and shape are projected together."""
+        pieces = self.split(self._decision(x))
+        found: list[Any] = [None] * len(pieces)
+        for alike in _alike(self.parts):
+            if len(alike) == 1:
+                found[alike[0]] = self.parts[alike[0]].project(pieces[alike[0]])
+                continue
+            domains = jax.tree.map(
+                lambda *leaves: jnp.stack(list(map(jnp.asarray, leaves))),
+                *(self.parts[i] for i in alike),
+            )
+            rows = jax.vmap(lambda domain, piece: domain.project(piece))(
+                domains, jnp.stack([pieces[i] for i in alike])
+            )
+            for k, i in enumerate(alike):
+                found[i] = rows[k]
+        return self.join(found)
+
+    def scaled(self, factor: float) -> Domain:
+        """Every part times `factor`."""
+        return type(self)([part.scaled(factor) for part in self.parts], self.places, self.shape)
+
+    def to_cvxpy(self, x: Any) -> list[Any]:
+        """The parts' constraints on entries of `x`."""
+        cp = optional("cvxpy")
+
+        flat = cp.vec(x, order="C")
+        pairs = zip(self.parts, self.places, strict=True)
+        return [
+            one
+            for part, places in pairs
+            for one in part.to_cvxpy(
+                cp.reshape(flat[np.asarray(places, int)], part.shape, order="C")
+            )
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parts' descriptions and places."""
+        parts = [part.to_dict() for part in self.parts]
+        places = [list(one) for one in self.places]
+        return {
+            "kind": files.class_name(type(self)),
+            "parts": parts,
+            "places": places,
+            "shape": list(self.shape),
+        }
+
+    @classmethod
+    def from_dict(cls, description: Mapping[str, Any]) -> Domain:
+        """The domain that `to_dict` described."""
+        parts = list(map(domain_from_dict, description["parts"]))
+        return cls(parts, description["places"], description["shape"])
+
+
+def _alike(parts: tuple[Domain, ...]) -> list[list[int]]:
+    """The indices of parts, grouped by structure and by the shapes of their numbers."""
+    found: dict[Any, list[int]] = {}
+    for i, part in enumerate(parts):
+        leaves, structure = jax.tree.flatten(part)
+        found.setdefault((structure, tuple(map(np.shape, leaves))), []).append(i)
+    return list(found.values())

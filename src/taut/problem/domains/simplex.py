@@ -11,8 +11,7 @@ import jax.numpy as jnp
 
 from ... import arguments, files
 from ...extras import optional
-from .arrays import cast, working
-from .base import Domain
+from .base import Domain, cast, working
 
 __all__ = ["Simplex", "onto_simplex"]
 

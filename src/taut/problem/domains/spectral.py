@@ -12,9 +12,8 @@ import numpy as np
 
 from ... import files
 from ...extras import optional
-from .arrays import working
 from .balls import Ball, L1Ball
-from .base import Domain, domain_from_dict
+from .base import Domain, domain_from_dict, working
 from .box import Box
 from .simplex import Simplex
 

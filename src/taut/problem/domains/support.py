@@ -12,9 +12,8 @@ from ...engine import Array, default_float
 from .affine_box import AffineBox
 from .balls import Ball, L1Ball
 from .base import FAR, Domain
-from .blocks import Blocks
 from .box import Box
-from .product import Product
+from .product import Blocks, Product
 from .simplex import Simplex
 
 __all__ = [

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ....jaxpr.maxima import larger, smaller
 from ..attributes import constant_value
 from . import kernels
 from .affine import Operation, Rule, axes_of, fit
@@ -184,9 +185,9 @@ RULES: dict[str, Rule] = {
     "log_sum_exp": _reducing(kernels.log_sum_exp),
     "logistic": _elementwise(jax.nn.softplus),
     "max": _reducing(kernels.largest),
-    "maximum": _pairwise(kernels.larger),
+    "maximum": _pairwise(larger),
     "min": _reducing(lambda x, axes: -kernels.largest(-x, axes)),
-    "minimum": _pairwise(kernels.smaller),
+    "minimum": _pairwise(smaller),
     "norm1": _reducing(lambda x, axes: jnp.sum(jnp.abs(x), axes)),
     "norm_inf": _reducing(lambda x, axes: kernels.largest(jnp.abs(x), axes)),
     "perspective": _perspective,

@@ -31,14 +31,12 @@ __all__ = [
     "euclidean_norm",
     "geometric_mean",
     "huber",
-    "larger",
     "largest",
     "log_sum_exp",
     "power",
     "product",
     "quadratic",
     "root",
-    "smaller",
     "top_sum",
 ]
 
@@ -52,33 +50,6 @@ def _precision(x: jax.Array) -> tuple[float, float]:
     """Square root of the machine precision of `x`, and its smallest normal number."""
     info = np.finfo(x.dtype)
     return float(info.eps) ** 0.5, float(info.tiny)
-
-
-@jax.custom_jvp
-def larger(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Elementwise maximum of two arrays of one shape; at a tie the derivative is that of `a`.
-
-    JAX's own rule splits ties evenly, which costs a division per entry.
-    """
-    return jnp.maximum(a, b)
-
-
-@larger.defjvp
-def _larger_jvp(primals: Pair, tangents: Pair) -> Pair:
-    a, b = primals
-    return jnp.maximum(a, b), jnp.where(a >= b, *tangents)
-
-
-@jax.custom_jvp
-def smaller(a: jax.Array, b: jax.Array) -> jax.Array:
-    """Elementwise minimum of two arrays of one shape; at a tie the derivative is that of `a`."""
-    return jnp.minimum(a, b)
-
-
-@smaller.defjvp
-def _smaller_jvp(primals: Pair, tangents: Pair) -> Pair:
-    a, b = primals
-    return jnp.minimum(a, b), jnp.where(a <= b, *tangents)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))
