@@ -111,7 +111,7 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
         player._make_room(saved["room"])
     model = player._layout.unpack(player._arrays)
     player._set_state(files.like(model, parts["state"]))
-    decision = player._report[player._played].reshape(player._shape)
+    decision = player._decision_in(player._report)
     if not np.isfinite(decision).all() or not player.problem.domain.contains(
         jnp.asarray(decision), 1e-6
     ):
