@@ -86,10 +86,6 @@ class Arrays(Stream):
             return arguments.native(self.data[rows])
         return jax.tree.map(lambda a: arguments.native(a[rows]), self.data)
 
-    def of_seed(self, seed: int) -> Arrays:
-        """The data of one seed, without a copy."""
-        return Arrays(jax.tree.map(lambda a: a[seed], self.data), self.horizon, 1, False)
-
 
 @dataclass(frozen=True)
 class Chunks(Stream):
