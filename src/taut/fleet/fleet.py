@@ -354,15 +354,15 @@ class Fleet(Displayed):
             given = checked_parameters(parameters, listed, self._members, self._dtype)
             rows = self._new.rows(listed)
             slots = self._members.join(listed)
-            self._put(slots, rows, given)
+            for array, row in zip(self._state, rows, strict=True):
+                array[slots] = row
+            self._coming.renew(slots)
+            self._set(slots, given)
 
-    def _put(self, slots: Array, rows: list[Array], parameters: dict[str, Array]) -> None:
-        """Write the rows of new members."""
-        for array, row in zip(self._state, rows, strict=True):
-            array[slots] = row
+    def _set(self, slots: Array, parameters: dict[str, Array]) -> None:
+        """Write parameters of members, who count as changed."""
         for name, values in parameters.items():
             self._members.arrays[f"parameters/{name}"][slots] = values
-        self._coming.renew(slots)
         self._members.arrays["changed"][slots] = True
 
     def leave(self, ids: Any) -> None:
@@ -384,9 +384,7 @@ class Fleet(Displayed):
             listed, slots = self._members.slots(ids)
             listed = self.ids if listed is None else listed
             given = checked_parameters(parameters, listed, self._members, self._dtype, some=True)
-            for name, values in given.items():
-                self._members.arrays[f"parameters/{name}"][slots] = values
-            self._members.arrays["changed"][slots] = True
+            self._set(slots, given)
             self._coming.forget(slots)
 
     @property
@@ -409,13 +407,9 @@ class Fleet(Displayed):
         """Return the totals of loss and violations of observed rounds; the first axis is the
         member. Without ids, those of all."""
         with self._lock:
-            slots, state = self._members.slots(ids)[1], self._state
-            chunk = jax.tree.map(
-                lambda column: column.read(state, slots),
-                self._columns.game.totals,
-                is_leaf=_is_column,
+            return Totals.of_chunk(
+                self._read(self._columns.game.totals, self._members.slots(ids)[1])
             )
-        return Totals.of_chunk(chunk)
 
     def extremes(self, member: Id) -> Extremes:
         """Return the largest gradients, constraint values and loss differences that a member has
@@ -453,10 +447,16 @@ class Fleet(Displayed):
 
     def _member(self, member: Id) -> Any:
         """Return the state of one member, its arrays in NumPy without keys."""
-        slots = self._members.slots([member])[1]
+        rows = self._read(self._columns, self._members.slots([member])[1])
+        return jax.tree.map(lambda row: row[0], rows)
+
+    def _read(self, columns: Any, slots: Array) -> Any:
+        """Return the arrays of members at these columns, a row for each."""
         state = self._state
         return jax.tree.map(
-            lambda column: column.read(state, slots)[0], self._columns, is_leaf=_is_column
+            lambda column: column.read(state, slots),
+            columns,
+            is_leaf=lambda part: isinstance(part, Column),
         )
 
     def to_dataframe(self, what: str = "decisions") -> pandas.DataFrame:
@@ -524,7 +524,3 @@ class Fleet(Displayed):
                 ("clipped violation", number(totals.worst_violation.sum())),
             ]
             return Summary(f"Fleet of {len(self):,} members", facts)
-
-
-def _is_column(part: Any) -> bool:
-    return isinstance(part, Column)
