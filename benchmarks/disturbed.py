@@ -5,7 +5,8 @@ usual start, after some rounds, divided into fuel, battery and imbalance. In the
 as usual, but after some rounds gets the sums of squared gradients, and so the step sizes, of the
 start with less power.
 
-Run: python -m benchmarks.disturbed [--series NAME] [--json]
+Run: python -m benchmarks.disturbed [--series NAME] [--json] [--page]; with --page the table of
+docs/guides/advice.md is written.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 
 import taut
 
-from . import live
+from . import live, page, setting
 from .results import report
 
 STARTS = {
@@ -29,6 +30,7 @@ STARTS = {
 }
 SETTLED = 30
 """The rounds after which step sizes are exchanged."""
+TITLE = "What another start costs more than the usual one"
 LOOKED_AT = (50, 200, 1000, 2880)
 
 
@@ -96,8 +98,13 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--series", default="packaged")
     words.add_argument("--json", action="store_true")
+    words.add_argument("--page", action="store_true", help="write the table into the guide")
     asked = words.parse_args()
-    report("disturbed", measure(asked.series), asked.json, "What another start costs more")
+    rows = measure(asked.series)
+    report("disturbed", rows, asked.json, TITLE)
+    if asked.page:
+        head = page.written_by(f"disturbed --series '{asked.series}'", setting.machine())
+        page.put("disturbed", f"{head}\n\n{page.table(TITLE, rows)}", live.GUIDE)
 
 
 if __name__ == "__main__":

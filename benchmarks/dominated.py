@@ -135,7 +135,7 @@ def main() -> None:
             learner = HalfSpace(STEP, float(problem.domain.diameter), memory=None)
             state, _ = play(learner.with_room(asked.rounds), problem, data)
             filled = np.asarray(state.cuts.active) > 0
-            cuts = np.asarray(state.cuts.normals).T[filled], np.asarray(state.cuts.offsets)[filled]
+            cuts = np.asarray(state.cuts.normals)[filled], np.asarray(state.cuts.offsets)[filled]
             more, one = redundant(*cuts), int(dominated(*cuts).sum())
             _, all_ = play(learner.with_room(int(filled.sum())), problem, data)
             _, less = play(learner.with_room(int(filled.sum()) - one), problem, data)

@@ -14,7 +14,8 @@ mixture divided by the cheaper of learner alone and advice alone.
 
 Each row is printed to the standard error as it is measured, and the table at the end.
 
-Run: python -m benchmarks.live [--rounds N] [--series NAME] [--json]
+Run: python -m benchmarks.live [--rounds N] [--series NAME] [--json] [--page]; with --page the
+table of docs/guides/advice.md is written.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ import jax.numpy as jnp  # noqa: E402
 import taut  # noqa: E402
 from taut.arena.demand import packaged, read, rescaled  # noqa: E402
 
+from . import page, setting  # noqa: E402
 from .results import cell, report  # noqa: E402
 
 COST, SLOPE, IMBALANCE = np.array([0.2, 0.14]), np.array([1.5, 0.6]), 10.0
@@ -45,13 +47,14 @@ EMISSION, CAP = np.array([0.26, 0.37]), 130.0
 MOST, RAMP = np.array([22.0, 20.0, 12.0]), np.array([0.6, 0.8, 0.8])
 START = np.array([12.0, 14.0, 6.0])
 DAY, ROUNDS, MEAN, MISSING = 288, 2880, 26.0, 0.3
+TITLE = "Cost with advice, ratio to the better of learner and advice alone"
+GUIDE = setting.ROOT / "docs" / "guides" / "advice.md"
 LIMIT = 1.01
 """The ratio that no row may exceed."""
 FOLDER = Path(__file__).parents[2] / "shared" / "data"
 """Where further series may be."""
 FILES = {
     "CAISO, five minutes": "caiso_5min_demand_20190424_20190503.csv",
-    "CAISO, hourly": "caiso_hourly_20180424_20180503.csv",
     "ISO-NE, hourly": "isone_hourly_20180424_20180503.csv",
 }
 
@@ -249,19 +252,33 @@ def _row(name: str, kind: str, run: Any, base: float, alone: Alone | None) -> di
     }
 
 
+def write(rows: list[dict[str, Any]]) -> None:
+    """Write the table into the guide, and what infeasible advice costs beside the learner alone."""
+    told = [row for row in rows if row["advice"] == "infeasible"]
+    base = {row["series"]: row["cost"] for row in rows if row["advice"] == "none (default)"}
+    ratios = ", ".join(f"{row['cost'] / base[row['series']]:.4f} ({row['series']})" for row in told)
+    head = page.written_by("live", setting.machine())
+    largest = max(rows, key=lambda row: float(row["ratio"]))
+    note = f"The largest ratio is {largest['ratio']} ({largest['series']}, {largest['advice']}). "
+    note += f"With infeasible advice the mixture costs, divided by the learner alone: {ratios}."
+    page.put("live", "\n\n".join([head, page.table(TITLE, rows), note]), GUIDE)
+
+
 def main() -> None:
     """Measure and print the table."""
     words = argparse.ArgumentParser(description=__doc__)
     words.add_argument("--rounds", type=int, default=ROUNDS)
     words.add_argument("--series", help="one of packaged, " + ", ".join(FILES))
     words.add_argument("--json", action="store_true")
+    words.add_argument("--page", action="store_true", help="write the table into the guide")
     asked = words.parse_args()
-    title = "Cost with advice, ratio to the better of learner and advice alone"
     rows = []
     for row in measure(asked.rounds, asked.series):
         rows.append(row)
         print(*map(cell, row.values()), sep=" | ", file=sys.stderr, flush=True)
-    report("live", rows, asked.json, title)
+    report("live", rows, asked.json, TITLE)
+    if asked.page:
+        write(rows)
 
 
 if __name__ == "__main__":

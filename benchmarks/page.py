@@ -1,4 +1,4 @@
-"""Write results into docs/performance.md, so that no number there is typed by hand.
+"""Write results into docs/performance.md and other pages, so that no number there is typed by hand.
 
 Run: python -m benchmarks.page, which measures everything that the page shows.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 from . import setting
@@ -38,13 +39,14 @@ def write(found: dict[str, Any]) -> None:
     put("measured", "\n\n".join([head, *map(markdown, sections(found))]))
 
 
-def put(name: str, text: str) -> None:
-    """Replace the text between the two marks of this name."""
+def put(name: str, text: str, page: Path | None = None) -> None:
+    """Replace the text between the two marks of this name, by default in docs/performance.md."""
+    page = PAGE if page is None else page
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before = PAGE.read_text()
+    before = page.read_text()
     if begin not in before:
-        raise SystemExit(f"{PAGE.name}: expected the mark {begin}")
-    PAGE.write_text(
+        raise SystemExit(f"{page.name}: expected the mark {begin}")
+    page.write_text(
         re.sub(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", before, flags=re.DOTALL)
     )
 

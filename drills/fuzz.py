@@ -1,7 +1,7 @@
 """The fuzzer: call public functions with wrong arguments, and report errors that do not come from
 taut's own checks.
 
-Run: python -m drills.fuzz [--calls 13000] [--seed 0]
+Run: python -m drills.fuzz [--calls 13000] [--seed 0] [--live]
 
 An error is clear if taut raised it: the user then reads a sentence that names an argument. An error
 that NumPy, JAX or Python raises somewhere below is unclear. A call that succeeds is not judged
@@ -28,6 +28,7 @@ import jax
 import numpy as np
 
 import taut
+from drills.fuzz_live import live
 from drills.fuzz_targets import CLIPPED, PROBLEM, targets
 
 PACKAGE = str(Path(taut.__file__).parent)
@@ -77,10 +78,10 @@ JUNK: dict[str, Callable[[], Any]] = {
 }
 
 
-def fuzz(calls: int, seed: int) -> tuple[int, collections.Counter[str]]:
+def fuzz(calls: int, seed: int, only_live: bool = False) -> tuple[int, collections.Counter[str]]:
     """Make so many calls. Returns how many errors were clear, and the unclear ones."""
     rng, clear, unclear = random.Random(seed), 0, collections.Counter[str]()
-    known = targets()
+    known = live(CLIPPED, PROBLEM) if only_live else targets()
     with (
         warnings.catch_warnings(),
         tempfile.TemporaryDirectory() as folder,
@@ -114,8 +115,9 @@ def main() -> None:
     words = argparse.ArgumentParser(description="Call public functions with wrong arguments.")
     words.add_argument("--calls", type=int, default=13_000)
     words.add_argument("--seed", type=int, default=0)
+    words.add_argument("--live", action="store_true", help="only calls of players and fleets")
     asked = words.parse_args()
-    clear, unclear = fuzz(asked.calls, asked.seed)
+    clear, unclear = fuzz(asked.calls, asked.seed, asked.live)
     for text, count in unclear.most_common(40):
         print(f"{count:>4}  {text}")
     share = unclear.total() / asked.calls

@@ -246,7 +246,7 @@ def _remembered(state: Any, normals: Any, offsets: Any) -> tuple[Any, Any]:
     if state.cuts is None or state.cuts.lifetimes is None:
         return nothing, nothing
     lives, near = state.cuts.lifetimes, 1e-9 if offsets.dtype == jnp.float64 else 1e-5
-    same = jnp.sum((normals[:, :, None] - state.cuts.normals[None]) ** 2, axis=1) < 1e-10
+    same = jnp.sum((normals[:, None] - state.cuts.normals[None]) ** 2, axis=2) < 1e-10
     dead = (lives.life > 0) & ~alive(lives, state.t)
     equal = same & (jnp.abs(offsets[:, None] - state.cuts.offsets[None]) < near)
     kept = alive(lives, state.t + 1) & (lives.life > 0)

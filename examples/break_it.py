@@ -117,7 +117,7 @@ def figure(runs: dict[str, Any], bound: float) -> Any:
             (ROUNDS, 10**height),
             (6, 0),
             textcoords="offset points",
-            color=shade(_colour(name), -0.15),
+            color=shade(_colour(name), -0.3),
             va="center",
             annotation_clip=False,
             fontweight="bold" if name == "half-space" else "normal",

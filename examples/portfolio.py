@@ -86,9 +86,7 @@ def figure(run: Any, index: Any, best: Any) -> Any:
     )
     right.plot(days, np.cumsum(run.loss[0] - best), color="#D55E00")
     right.axhline(0, color="black", linewidth=0.7)
-    right.set(
-        title="(c) regret", xlabel="day", ylabel="percent, relative to the best fixed weights"
-    )
+    right.set(title="(c) regret", xlabel="day", ylabel="per cent beyond the best weights")
     return made
 
 

@@ -1,5 +1,6 @@
 """Advice for the members of a fleet: each plays what a player with the same advice plays."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -38,9 +39,19 @@ def learner():
     return taut.Advised(taut.HalfSpace.adaptive(BOX, memory=3), advisers=2)
 
 
-def test_members_with_advice_equal_players(learner, tmp_path):
+@pytest.mark.parametrize(("bits", "room"), [(64, 1e-12), (32, 1e-5)])
+def test_members_with_advice_equal_players(learner, tmp_path, bits, room):
     """Announced constraints with data, ramps, forecasts, missing advice, skipped rounds and a
     restart."""
+    with jax.enable_x64(bits == 64):
+        fleet = compared_with_players(learner, tmp_path, room)
+        assert fleet.totals().violation[:, 1:].max() <= room  # announced constraints hold
+        if bits == 64:
+            rows = {row.quantity: row for row in fleet.certificate("b").rows}
+            assert rows["regret to adviser 1"].holds
+
+
+def compared_with_players(learner, tmp_path, room):
     rng = np.random.default_rng(5)
     fleet = taut.Fleet(learner, CAPPED, IDS, RATE, announced_count=2)
     players = {each: taut.Player(learner, CAPPED, announced_count=2) for each in IDS}
@@ -65,9 +76,9 @@ def test_members_with_advice_equal_players(learner, tmp_path):
             player.announce({"capacity": row["capacity"], **own})
             own = "last" if t == 6 else row | {"target": predicted[i]}
             x = player.decide(advice=lists[i], forecast=own)
-            np.testing.assert_allclose(decisions[i], x, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(decisions[i], x, rtol=0, atol=room)
             now = player.weights[player.round]
-            np.testing.assert_allclose(weights[i], now, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(weights[i], now, rtol=0, atol=room)
             if t == 4 and i == 0:
                 player.skip()
             else:
@@ -84,11 +95,9 @@ def test_members_with_advice_equal_players(learner, tmp_path):
                 players[each] = taut.Player.from_bytes(player.to_bytes(), CAPPED)
     totals = fleet.totals()
     for i, player in enumerate(players.values()):
-        np.testing.assert_allclose(totals.loss[i], player.totals.loss, rtol=1e-12)
-        np.testing.assert_allclose(totals.violation[i], player.totals.violation, atol=1e-12)
-    assert totals.violation[:, 1:].max() <= 1e-12  # announced constraints hold
-    rows = {row.quantity: row for row in fleet.certificate("b").rows}
-    assert rows["regret to adviser 1"].holds
+        np.testing.assert_allclose(totals.loss[i], player.totals.loss, rtol=room)
+        np.testing.assert_allclose(totals.violation[i], player.totals.violation, atol=room)
+    return fleet
 
 
 def test_data_that_differ_from_the_announced_ones_are_refused_for_their_member(learner):

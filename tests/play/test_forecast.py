@@ -16,7 +16,7 @@ DEMAND = 1.1 + 0.7 * np.sin(np.arange(ROUNDS) * 1.3)
 
 def situation(player):
     """The forecast's decision of the coming round, and the kept cuts before it."""
-    advised, _ = player._layout.state.unpack(player._before_round()[0], player._seen.stop)
+    advised, _ = player._layout.unpack(player._before_round()[0])
     cuts = player.learner.learner.kept(advised.base)
     alive = np.any(np.asarray(cuts.normals) != 0, axis=1)
     return (

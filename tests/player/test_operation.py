@@ -444,7 +444,7 @@ def lowered(capacity, names=NAMES, domain=BOX):
 
 
 def cuts_of(player):
-    state, _ = player._layout.state.unpack(player._arrays, player._seen.stop)
+    state, _ = player._layout.unpack(player._arrays)
     return np.asarray(state.cuts.normals), np.asarray(state.cuts.offsets)
 
 
@@ -465,7 +465,7 @@ def test_cuts_that_still_hold_are_taken_over(capacity, kept, caplog):
     assert any("kept cuts" in note for note in again.migration) == (not kept)
     assert (again.round, again.migrated, again.observed) == (61, 60, 0)
     np.testing.assert_allclose(again.decision, player.decision)
-    state, _ = again._layout.state.unpack(again._arrays, again._seen.stop)
+    state, _ = again._layout.unpack(again._arrays)
     assert float(state.slopes.total) == pytest.approx(120)
     for _ in range(60):
         again.observe(-np.ones(2))
@@ -564,6 +564,8 @@ def test_rows_of_tables_are_taken_by_name_if_the_loss_takes_names():
     assert rows.history.to_frame(lambda t: t / 2).index.tolist() == [t / 2 for t in range(1, 9)]
     with pytest.raises(ValueError, match="times: got 7 times; expected those of all 8 rounds"):
         rows.history.to_frame(times[:7])
+    with pytest.raises(TypeError, match=r"^times: got "):
+        rows.history.to_frame(np.array(7))
     state = rows.state()
     assert state["decision"] == dict(zip(NAMES, rows.decision.tolist(), strict=True))
     assert state["constraint_names"] == ["sum"]

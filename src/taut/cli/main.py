@@ -30,7 +30,7 @@ class _InOrder(TyperGroup):
 
 
 ORDER = (
-    *("run", "certify", "plot", "compare", "learners"),
+    *("run", "certify", "plot", "compare", "recommend", "learners", "bound"),
     *("reproduce", "figures", "arena", "bench"),
 )
 """The commands in the order in which help lists them."""
@@ -187,6 +187,158 @@ def _described(card: Card) -> dict[str, Any]:
             for quantity, growth in card.growth.items()
         },
     }
+
+
+_Radius = Annotated[float, typer.Option("--radius", "-R", help="R, the radius of the domain.")]
+_LossSlope = Annotated[
+    float,
+    typer.Option("--loss-lipschitz", "-f", help="G_f, a bound on the norm of the loss gradients."),
+]
+_Slope = Annotated[
+    float,
+    typer.Option(
+        "--constraint-lipschitz", "-g", help="G_g, a bound on the norm of the constraint gradients."
+    ),
+]
+_Count = Annotated[int, typer.Option("--constraints", "-m", help="m, the number of constraints.")]
+_Reach = Annotated[
+    float | None,
+    typer.Option("--constraint-range", help="D, a bound on |g|. The default is 2 R G_g."),
+]
+_LossReach = Annotated[
+    float | None,
+    typer.Option("--loss-range", help="F, the range of a loss. The default is 2 R G_f."),
+]
+_Modulus = Annotated[
+    float,
+    typer.Option(
+        "--strong-convexity", "-H", help="H, the modulus of strong convexity of the losses."
+    ),
+]
+_Slater = Annotated[
+    float | None,
+    typer.Option("--slater", help="epsilon, such that some decision has g <= -epsilon."),
+]
+_Error = Annotated[
+    float | None,
+    typer.Option(
+        "--error-bound",
+        help="kappa, such that max(g, 0) >= kappa times the distance to the feasible set.",
+    ),
+]
+
+
+@app.command(cls=WithJax)
+def bound(
+    horizon: Annotated[int, typer.Option("--horizon", "-T", help="Number of rounds.")],
+    radius: _Radius,
+    loss_lipschitz: _LossSlope,
+    constraint_lipschitz: _Slope,
+    learner: Annotated[
+        str, typer.Argument(help="Name of a learner (see `taut learners`).")
+    ] = "half-space",
+    constraints: _Count = 1,
+    constraint_range: _Reach = None,
+    loss_range: _LossReach = None,
+    strong_convexity: _Modulus = 0.0,
+    slater: _Slater = None,
+    error_bound: _Error = None,
+    json_out: Json = False,
+) -> None:
+    """Print the bounds of a learner for given constants."""
+    from .. import arguments
+    from ..judge.guarantees import guarantees
+    from ..learners import LEARNERS, Setting
+    from ..problem.constants import Constants
+    from ..problem.domains import Ball
+
+    arguments.one_of("learner", learner, tuple(LEARNERS))
+    arguments.count("horizon", horizon)
+    known = Constants(
+        radius=radius,
+        loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz,
+        constraint_count=constraints,
+        constraint_range=2 * radius * constraint_lipschitz
+        if constraint_range is None
+        else constraint_range,
+        loss_range=2 * radius * loss_lipschitz if loss_range is None else loss_range,
+        strong_convexity=strong_convexity,
+        slater=slater,
+        error_bound=error_bound,
+    )
+    made = LEARNERS[learner].build(known, horizon, feasible=Ball(radius, shape=1))
+    found = guarantees(made, Setting(known, 2 * radius, initial_violation=0.0), horizon)
+    if json_out:
+        _say(
+            {
+                "learner": repr(made),
+                "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in found},
+            }
+        )
+        return
+    from ..display import Grid, Summary
+
+    rows = tuple((one.quantity, f"{one.bound:.6g}", one.source) for one in found)
+    grid = Grid(("quantity", "bound", "source"), rows, left=("quantity", "source"))
+    typer.echo(Summary(f"{learner}, T = {horizon}", (), (grid,), (repr(made),)).text())
+
+
+@app.command(cls=WithJax)
+def recommend(
+    radius: _Radius,
+    loss_lipschitz: _LossSlope,
+    constraint_lipschitz: _Slope,
+    constraints: _Count = 1,
+    horizon: Annotated[
+        int | None, typer.Option("--horizon", "-T", help="Number of rounds, if known.")
+    ] = None,
+    strong_convexity: _Modulus = 0.0,
+    slater: _Slater = None,
+    error_bound: _Error = None,
+    per_round: Annotated[
+        bool, typer.Option("--per-round", help="Rank by the peak violation instead of the total.")
+    ] = False,
+    weight: Annotated[
+        float, typer.Option("--weight", help="The cost of one unit of violation in units of loss.")
+    ] = 1.0,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print all reasons and all learners.")
+    ] = False,
+    json_out: Json = False,
+) -> None:
+    """Recommend a learner for given constants, with reasons.
+
+    Constraints may change from round to round. In Python, taut.recommend(problem) also uses what
+    can be proven of the problem, for example of fixed constraints.
+    """
+    from .. import arguments
+    from ..judge.recommend import recommend as advise
+    from ..problem.constants import Constants
+    from ..problem.domains import Ball
+    from ..problem.problem import Problem
+
+    known = Constants(
+        radius=radius,
+        loss_lipschitz=loss_lipschitz,
+        constraint_lipschitz=constraint_lipschitz,
+        constraint_count=arguments.count("constraints", constraints),
+        constraint_range=2 * radius * constraint_lipschitz,
+        strong_convexity=strong_convexity,
+        slater=slater,
+        error_bound=error_bound,
+    )
+    # Nothing but the constants is known of the constraints, so they are functions of data that are
+    # not there: what can be proven of a formula would be said of this formula only.
+    problem = Problem(lambda x, z: z[0] @ x, lambda x, z: z[1] @ x, Ball(radius, shape=1), known)
+    advice = advise(problem, horizon, per_round=per_round, weight=weight)
+    if json_out:
+        _say(advice.to_dict())
+    elif everything:
+        typer.echo(str(advice))
+        typer.echo(advice.remarks())
+    else:
+        typer.echo(advice.folded(more="--all shows them"))
 
 
 @app.command(cls=WithJax)

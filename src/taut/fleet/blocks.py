@@ -19,8 +19,9 @@ from jax import lax
 from ..engine import Array
 from ..learners import Learner
 from ..play.compile import Executables
+from ..player.layout import Layout
 from ..problem.problem import Problem
-from .layout import Arrays, Layout
+from .layout import Arrays
 from .steps import MemberStep
 
 __all__ = ["Blocks"]
@@ -49,13 +50,13 @@ class Blocks:
     ) -> None:
         self._executables = Executables(problem, layout)
         self._layout, self._fixed = layout, fixed
-        fitting = [size for size in SIZES if size * layout.member.size <= LARGEST]
+        fitting = [size for size in SIZES if size * layout.state.size <= LARGEST]
         self.sizes = tuple(fitting or SIZES[:1])
 
     @property
     def floating(self) -> Any:
         """The float type of all computations."""
-        return self._layout.member.floating
+        return self._layout.state.floating
 
     def take(
         self, step: MemberStep, arrays: Arrays, results: Arrays, slots: Array, z: Any

@@ -264,7 +264,7 @@ class ComingRounds:
         places = np.arange(len(slots))
         if given is None:
             return {}, places
-        array = np.asarray(given)
+        array = arguments.as_array("rounds", given)
         if array.dtype.kind not in "iu" or array.shape not in ((), slots.shape):
             raise TypeError(
                 f"rounds: got {arguments.shown(given)}; expected a whole number, or one for each "

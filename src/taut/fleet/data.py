@@ -144,9 +144,10 @@ def constraint_count(
                 f"round's data: Fleet(..., {name}=m)"
             )
         return counted
-    if counted is not None and given != counted:
-        raise ValueError(f"{name}: got {given}; expected {counted}, as the problem has")
-    return arguments.count(name, given)
+    number = arguments.count(name, given)
+    if counted is not None and number != counted:
+        raise ValueError(f"{name}: got {number}; expected {counted}, as the problem has")
+    return number
 
 
 def traced_count(problem: Problem, constraints: Any, data: Any, x: jax.Array) -> int | None:

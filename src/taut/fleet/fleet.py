@@ -38,7 +38,7 @@ from .data import (
 )
 from .frame import frame
 from .ids import Id, as_ids
-from .layout import Column
+from .layout import Column, columns_of, kinds_of
 from .members import Members
 from .new_members import NewMembers
 from .refusals import Refused, tell
@@ -138,9 +138,10 @@ class Fleet(Displayed):
         self._fingerprint: Any = None  # of the problem, for files
         self._new = NewMembers(learner, problem, self._first, self._data.counts, self._key)
         self._layout = self._new.layout
-        self._columns = self._layout.columns
-        kinds = {f"state/{i}": kind for i, kind in enumerate(self._layout.kinds)}
-        kinds |= ComingRounds.kinds(learner, problem, self._layout.kinds)
+        self._columns = columns_of(self._layout.state)
+        of_state = kinds_of(self._layout.state)
+        kinds = {f"state/{i}": kind for i, kind in enumerate(of_state)}
+        kinds |= ComingRounds.kinds(learner, problem, of_state)
         kinds |= {
             f"parameters/{name}": (each.shape[1:], each.dtype) for name, each in given.items()
         }

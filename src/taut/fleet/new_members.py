@@ -13,11 +13,11 @@ from ..learners.protocols import is_random
 from ..play import round as rounds
 from ..play.packing import as_arrays
 from ..play.round import Game
+from ..player.layout import Layout
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from .blocks import Blocks
 from .ids import Id, hash_of
-from .layout import Layout
 from .steps import Member, new_member
 
 __all__ = ["NewMembers", "member_key"]

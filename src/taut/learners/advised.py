@@ -217,15 +217,18 @@ class Advised(StepsFromDecision, Learner):
         self, state: AdvisedState, project: Project, round: FullInformation | None
     ) -> AdvisedState:
         """Return the state with the decision that experts and weights make."""
-        base, given, hold = state.base, state.given, jnp.ones((), bool)
-        if round is not None:
-            own, hold = self.into(base, base.x, project, round)
-            base = base._replace(x=own)
+        base, given, advice, hold = state.base, state.given, state.advice, jnp.ones((), bool)
 
-        def moved(advice: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return self.into(base, advice, project, round)
+        def moved(point: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self.into(state.base, point, project, round)
 
-        others, holds = lax.map(moved, state.advice)
+        if round is None:  # the learner's own point satisfies the cuts
+            others, holds = lax.map(moved, advice)
+        else:
+            # All points in one loop: the exact projection in it is compiled once.
+            points, holds = lax.map(moved, jnp.concatenate([base.x[None], advice]))
+            base, others = base._replace(x=points[0]), points[1:]
+            hold, holds = holds[0], holds[1:]
         chosen = jnp.reshape(given, (-1, *[1] * base.x.ndim))
         others = jnp.where(chosen, others, base.x[None])
         weights = _weights(state.losses, state.gap, jnp.concatenate([jnp.ones(1, bool), given]))

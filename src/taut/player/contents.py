@@ -55,7 +55,7 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
         if player.migration:
             header["migration"] = list(player.migration)
         parts = {
-            "state": files.flat(player._layout.state.unpack(player._arrays, player._seen.stop)),
+            "state": files.flat(player._layout.unpack(player._arrays)),
             "totals": player._running.to_arrays(),
             "history": player._history.to_arrays() if history else {},
             "extremes": player._extremes.to_arrays(),
@@ -109,9 +109,9 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     """Set the state, the totals and the type of the data to those of a file."""
     if player._room is not None:
         player._make_room(saved["room"])
-    model = player._layout.state.unpack(player._arrays, player._seen.stop)
+    model = player._layout.unpack(player._arrays)
     player._set_state(files.like(model, parts["state"]))
-    decision = player._report[player._played].reshape(player._shape)
+    decision = player._decision_in(player._report)
     if not np.isfinite(decision).all() or not player.problem.domain.contains(
         jnp.asarray(decision), 1e-6
     ):

@@ -17,7 +17,8 @@ from ..problem.evaluation import constraint_evaluation
 from ..problem.feasibility import find_feasible
 from ..problem.problem import Problem
 from .hooks import Refused
-from .steps import Layout, Steps, heeded_step, moved_step
+from .layout import Layout
+from .steps import Steps, heeded_step, moved_step
 
 __all__ = ["RoundDecision"]
 
@@ -134,7 +135,7 @@ class RoundDecision:
                 entry="forecast",
             )
         if report[1] > max(EXACT, 1e3 * float(np.finfo(self._dtype).eps)):
-            state, previous = self._layout.state.unpack(heeded, self._layout.header)
+            state, previous = self._layout.unpack(heeded)
             inside = nearest_known(self._problem, np.asarray(state.x), data, previous, round)
             heeded = self._steps.take(moved_step, heeded, jnp.asarray(inside, self._dtype))
             report = np.asarray(heeded[0])

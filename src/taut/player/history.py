@@ -157,7 +157,8 @@ class History:
         if callable(times):
             index = pd.Index([times(int(t)) for t in rounds], name="time")
         elif times is not None:
-            if isinstance(times, str | bytes) or not hasattr(times, "__len__"):
+            one_axis = hasattr(times, "__len__") and getattr(times, "ndim", 1) == 1
+            if isinstance(times, str | bytes) or not one_axis:
                 raise TypeError(
                     f"times: got {arguments.shown(times)}; expected the times of all rounds, or a "
                     "function of the round"

@@ -12,6 +12,7 @@ from .. import arguments
 from ..engine import require_jax
 from .alarms import alarm, check_flags
 from .missing import Pending, check_late
+from .observation import as_data, remember
 from .steps import late_step, skipped_step
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def skip(player: Player, reason: str) -> None:
             arrays, report = player._before_round()
         missing, lost = player._missing, player._missing.lost(player.learner)
         after = player._steps.take(skipped_step, arrays, np.asarray(lost, np.int32))
-        before = player._layout.state.unpack(arrays, player._seen.stop)[1]
+        before = player._layout.unpack(arrays)[1]
         new = Pending(
             player.round,
             int(np.asarray(after[0])[1]),
@@ -63,7 +64,7 @@ def observe_late(player: Player, round: int, z: Any) -> None:
         number = arguments.count("round", round)
         try:
             late = player._missing.find(number, player.round)
-            data = player._cast(z)
+            data = as_data(player, z)
             if player._guard is not None:
                 earlier = player._last_data.last
                 known = earlier if earlier is not None and earlier[0] < number else None
@@ -89,7 +90,7 @@ def observe_late(player: Player, round: int, z: Any) -> None:
         player._running.add(scored)
         player._extremes.add_late(report[player._seen], number, late.decision)
         player._missing = player._missing.arrived(number)
-        player._remember(data, number)
+        remember(player, data, number)
         if report[0]:
             alarm(player, number)
 

@@ -133,7 +133,7 @@ def migrated(
     )
     if player._room is not None and saved.get("room") is not None:
         player._make_room(saved["room"])
-    own, previous = player._layout.state.unpack(player._arrays, player._seen.stop)
+    own, previous = player._layout.unpack(player._arrays)
     if previous is not None and old_previous is not None:
         there = np.asarray(old_previous, float).ravel()[place]
         there = np.where(place >= 0, there, np.asarray(x1, float).ravel())

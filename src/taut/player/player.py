@@ -19,11 +19,10 @@ from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Advised, Learner
 from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
-from ..learners.protocols import Grows, is_random, points_of, seeded
+from ..learners.protocols import is_random, points_of, seeded
 from ..learners.registry import as_learner, with_default
-from ..play.advice import LAST, advice_of_round, check_advised
 from ..play.announced import check_announced, count_announced
-from ..play.packing import Packing, as_arrays
+from ..play.packing import as_arrays
 from ..play.round import Game
 from ..play.with_feedback import check_covered, default_learner, through
 from ..problem.compatibility import first_decision
@@ -36,13 +35,9 @@ from ..runs.totals import RunningTotals, Totals
 from . import contents as player_contents
 from . import display as player_display
 from . import irregular
-from .alarms import alarm, check_flags
-from .checks import (
-    check_round,
-    checked_data,
-    checked_measurements,
-    number_of_constraints,
-)
+from .advising import advised
+from .alarms import alarm
+from .checks import check_round, number_of_constraints
 from .copies import unpickled
 from .data_types import DataTypes
 from .decision import RoundDecision
@@ -52,14 +47,10 @@ from .guards import as_limits, check_reaction, thresholds
 from .history import History
 from .hooks import Event, Hooks
 from .last_data import LastData
+from .layout import Layout
 from .missing import MissingRounds
-from .steps import (
-    Layout,
-    Steps,
-    header,
-    measured_step,
-    revealed_step,
-)
+from .observation import Measured, play, revealed
+from .steps import Steps, header
 from .weights import Weights
 
 if TYPE_CHECKING:
@@ -186,9 +177,8 @@ class Player(Displayed):
         self._data = DataTypes(self._dtype)
         # Whether arrays are played as they are. Models written in CVXPY arrange them.
         self._takes_arrays = type(problem).arrange is Problem.arrange
-        self._asked: tuple[Any, Array, Any] | None = (
-            None  # the round of a request that was not observed yet
-        )
+        # The round of a request that was not observed yet.
+        self._asked: tuple[Any, Array, Any] | None = None
         self._missing = MissingRounds()
         self._watch(limits, on_refuted)
         self._lock = threading.RLock()
@@ -209,26 +199,22 @@ class Player(Displayed):
     def _lay_out(self, ready: Any, state: Any) -> None:
         """Fix how a learner's state is packed, and the steps that take it."""
         self._fixed = Game.of(self.problem), ready
-        self._layout = Layout(
-            Packing.of((*self._fixed, self._stated), self._dtype),
-            Packing.of(state, self._dtype),
-            self._seen.stop,
-        )
+        fixed = (*self._fixed, self._stated)
+        self._layout = Layout.of(fixed, state, self._dtype, self._seen.stop)
         self._steps = Steps(self.problem, ready, self._layout, self._packed())
         self._round_decision = RoundDecision(self.problem, self._dtype, self._steps, self._layout)
 
     def _make_room(self, room: int) -> None:
         """Give a state that grows so many slots. What `undo` needs moves with it."""
-        unpack = self._layout.state.unpack
         before = [self._arrays, *([] if self._last is None else [self._last[0]])]
-        states = [unpack(arrays, self._seen.stop) for arrays in before]
+        states = [self._layout.unpack(arrays) for arrays in before]
         ready = as_arrays(with_room(self.learner, room), self._dtype)
         larger = ready.init(jnp.asarray(states[0][0].x), self._learned), states[0][1]
         states = [padded(state, larger) for state in states]
         self._room = room
         self._lay_out(ready, states[0])
         after = [
-            self._layout.state.pack_traced(state, jnp.asarray(arrays[0][: self._seen.stop]))
+            self._layout.pack(state, jnp.asarray(arrays[0][: self._seen.stop]))
             for arrays, state in zip(before, states, strict=True)
         ]
         self._arrays, self._report = after[0], np.asarray(after[0][0])
@@ -243,8 +229,7 @@ class Player(Displayed):
     def _set_state(self, state: Any) -> None:
         nothing = jnp.zeros(self._count, self._dtype)
         decision = jnp.asarray(state[0].x, self._dtype)
-        packed = self._layout.state.pack_traced(state, header(0, 0, nothing, decision))
-        self._arrays = packed
+        self._arrays = self._layout.pack(state, header(0, 0, nothing, decision))
         self._report = np.asarray(self._arrays[0])
         self._round_decision.forget()
 
@@ -261,18 +246,24 @@ class Player(Displayed):
             with self._lock:
                 report = self._before_round()[1]
         else:
-            asked = (
-                self._asked
-            )  # one read each: another thread's observation cannot come in between
+            asked = self._asked  # one read each: no observation of a thread can come in between
             report = self._report if asked is None else asked[1]
-        return self.problem.present(report[self._played].reshape(self._shape).copy())
+        return self._presented(report)
+
+    def _decision_in(self, report: Array) -> Array:
+        """Return the decision in the header of a state."""
+        return report[self._played].reshape(self._shape)
+
+    def _presented(self, report: Array) -> Any:
+        """Return the decision in the header of a state as the user gets it, who may change it."""
+        return self.problem.present(self._decision_in(report).copy())
 
     @property
     def points(self) -> Array:
         """The points to play in this round, (k, *decision): the decision, or those around it that a
         bandit learner plays."""
         with self._lock:
-            state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+            state, _ = self._layout.unpack(self._arrays)
         points = points_of(through(self.learner, self.feedback), state)
         return np.stack([np.asarray(point) for point in points])
 
@@ -367,7 +358,7 @@ class Player(Displayed):
     def _of_state(self, name: str) -> Any:
         """Return an entry of the learner's state; `None` if it has none of this name."""
         with self._lock:
-            state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+            state, _ = self._layout.unpack(self._arrays)
         return getattr(state, name, None)
 
     def state(self) -> dict[str, Any]:
@@ -405,7 +396,7 @@ class Player(Displayed):
 
     def _summary(self) -> Summary:
         with self._lock:
-            return player_display.summary(self, self._report[self._played].reshape(self._shape))
+            return player_display.summary(self, self._decision_in(self._report))
 
     def decide(self, z: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
         """Return the decision of the round: for the request `z`, or with advice.
@@ -421,7 +412,7 @@ class Player(Displayed):
         last call counts. With announced constraints that depend on data, call `announce` before.
         """
         if isinstance(self.learner, Advised) or advice is not None or forecast is not None:
-            return self._advised(z, advice, forecast)
+            return advised(self, z, advice, forecast)
         if not self.learner.request_first:
             kind = type(self.learner).__name__
             raise TypeError(
@@ -429,50 +420,8 @@ class Player(Displayed):
             )
         require_jax(tracing=False)
         with self._lock:
-            self._asked = self._revealed(z, self._arrays)
-            decision = self._asked[1][self._played].reshape(self._shape).copy()
-        return self.problem.present(decision)
-
-    def _advised(self, z: Any, advice: Any, forecast: Any) -> Any:
-        """Return the decision with advice, a forecast, or both."""
-        learner = check_advised(self.learner, self.feedback)
-        if z is not None:
-            raise TypeError(
-                "z: got data beside advice; expected them in player.announce(z) if constraints are "
-                "announced, or as forecast=z if they are a prediction"
-            )
-        require_jax(tracing=False)
-        with self._lock:
-            said = advice_of_round(advice, learner, self.problem, self._dtype, forecast is not None)
-            predicted = None if forecast is None else self._forecast(forecast)
-            begun = self._round_decision.advise(said, predicted, self._arrays, self.round)
-            return self.problem.present(begun[1][self._played].reshape(self._shape).copy())
-
-    def _forecast(self, forecast: Any) -> Any:
-        """Return predicted data in the form of a round's data and whether they are known, or refuse
-        them."""
-        if isinstance(forecast, str):
-            arguments.one_of("forecast", forecast, (LAST,))
-            last = self._last_data.last
-            if last is None and self.observed:
-                raise ValueError(
-                    f"forecast: got {LAST!r}, but the data before round {self.round} are not in "
-                    "the file; expected the predicted data"
-                )
-            return None if last is None else (last[1], np.ones((), bool))
-        decision = self._report[self._played].reshape(self._shape)
-        counts = self._learned, self._announced
-        try:
-            arranged = self.problem.arrange(forecast)
-            data = checked_data(self.problem, self._data, decision, counts, arranged)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"forecast: {error}") from error
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
-            raise ValueError(
-                f"forecast: got a value that is not finite in round {self.round}; expected finite "
-                "numbers, or no forecast"
-            )
-        return data, np.ones((), bool)
+            self._asked = revealed(self, z, self._arrays)
+            return self._presented(self._asked[1])
 
     @property
     def weights(self) -> dict[int, Array] | None:
@@ -486,7 +435,7 @@ class Player(Displayed):
 
     def _advice_facts(self) -> AdviceFacts | None:
         """What was observed with advisers, for the certificate."""
-        state, _ = self._layout.state.unpack(self._arrays, self._seen.stop)
+        state, _ = self._layout.unpack(self._arrays)
         if not isinstance(state, AdvisedState):
             return None
         return AdviceFacts(*(array[None] for array in advice_facts(state)))
@@ -508,8 +457,7 @@ class Player(Displayed):
         """
         require_jax(tracing=False)
         with self._lock:
-            report = self._round_decision.announce(z, self._arrays, self.round)[1]
-            return self.problem.present(report[self._played].reshape(self._shape).copy())
+            return self._presented(self._round_decision.announce(z, self._arrays, self.round)[1])
 
     def _before_round(self) -> tuple[Any, Array]:
         """Return the state with which the round is played, and its header."""
@@ -546,56 +494,17 @@ class Player(Displayed):
 
         After `decide(z)`, for a learner that sees the request first, call it without arguments.
         """
-        measured = gradient is not None or excess is not None or jacobian is not None
         require_jax(tracing=False)
         with self._lock:
             try:
                 if round is not None:
                     check_round(round, self.round, self._missing.rounds)
-                if self.learner.request_first:
-                    given = measured or z is not None or loss is not None or played is not None
-                    self._finish(given)
-                else:
-                    self._play(z, measured, played, gradient, excess, jacobian, loss)
+                play(self, z, played, Measured(gradient, excess, jacobian, loss))
             except (TypeError, ValueError) as error:
                 self._hooks.refused(self.round, error)
                 raise
             if self._report[0] or self._checked_every is not None:
                 alarm(self)
-
-    def _play(
-        self,
-        z: Any,
-        measured: bool,
-        played: Any,
-        gradient: Any,
-        excess: Any,
-        jacobian: Any,
-        loss: Any,
-    ) -> None:
-        """Play the round with its data, or with measurements."""
-        if measured == (z is not None):
-            came = "both z and measurements" if measured else "neither z nor measurements"
-            raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
-        before = self._arrays, self._report
-        if played is not None:
-            before = self._round_decision.played(played, self._arrays)
-        else:
-            before = self._before_round()
-        if measured:
-            self._measured(before, gradient, excess, jacobian, loss)
-        elif loss is not None:
-            raise TypeError(
-                "loss: got a value beside z; expected it only beside gradient, excess and jacobian"
-            )
-        else:
-            arrays, report, data = self._revealed(z, before[0])
-            self._accept(arrays, report, before[1])
-            if not self._data.known or self._last_data.kept or not self._named:
-                self._remember(data, self.round - 1)
-        if played is not None:
-            self._extremes.changed += 1
-            self._last = (*self._last[:-1], True)
 
     def skip(self, reason: str = "") -> None:
         """Go on to the next round, because no observation of this one came.
@@ -690,101 +599,6 @@ class Player(Displayed):
                 self._steps.fix(self._packed())
             if every is not None:
                 self._checked_every = arguments.count("every", every)
-
-    def _measured(
-        self, before: tuple[Any, Array], gradient: Any, excess: Any, jacobian: Any, loss: Any
-    ) -> None:
-        """Play the round with measurements."""
-        if self.problem.announced is not None:
-            raise TypeError(
-                "excess: got measurements for a problem with announced constraints; expected z"
-            )
-        numbers = checked_measurements(
-            gradient,
-            excess,
-            jacobian,
-            0.0 if loss is None else loss,
-            count=self._count,
-            shape=self._shape,
-            dtype=self._dtype,
-        )
-        arrays = self._steps.take(measured_step, before[0], *numbers)
-        report = np.asarray(arrays[0])
-        if report[0]:
-            check_flags(self, report, self.round)
-        self._accept(arrays, report, before[1], without_loss=loss is None)
-
-    def _revealed(self, z: Any, before: Any) -> tuple[Any, Array, Any]:
-        """Play the round with these data. Returns the state after it, its header and the data; the
-        player stays as it is."""
-        data = self._data.quick_cast(z) if self._takes_arrays else None
-        if data is None:  # rarely: walking a tree takes time
-            data = self._cast(z)
-        if self._guard is not None:
-            self._guard.refuse(data, self.round, self._last_data.last)
-        if self.problem.announced is not None:
-            self._round_decision.check(data, self.round)
-        arrays = self._steps.take(revealed_step, before, data)
-        report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
-        if report[0]:
-            check_flags(self, report, self.round)
-        return arrays, report, data
-
-    def _cast(self, z: Any) -> Any:
-        """Return the data in the types of earlier rounds, or refuse them."""
-        decision = self._report[self._played].reshape(self._shape)
-        counts = self._learned, self._announced
-        arranged = self.problem.arrange(z)
-        return checked_data(self.problem, self._data, decision, counts, arranged)
-
-    def _accept(
-        self, arrays: Any, report: Array, before: Array, without_loss: bool = False
-    ) -> None:
-        """Take over the state after a round, and add the round to what is remembered."""
-        scored = report[1 : self._played.start]
-        if without_loss:
-            scored = np.concatenate([[np.nan], scored[1:]])
-        self._last = self._arrays, self._report, self._missing, False, False
-        self._history.add(scored, before[self._played])
-        self._arrays, self._report = arrays, report
-        if self._weights is not None:
-            self._weights.add(self.round, before)
-        self._round_decision.forget()
-        self._running.add(scored)
-        self._extremes.add(report[self._seen])
-        if self._room is not None:
-            state, _ = self._layout.state.unpack(arrays, self._seen.stop)
-            if cast("Grows", self.learner).is_full(state):
-                self._make_room(2 * self._room)
-
-    def _finish(self, given: bool) -> None:
-        """End the round of the last request."""
-        kind = type(self.learner).__name__
-        if given:
-            raise TypeError(
-                f"observe: {kind} sees the request first; call player.decide(z), then "
-                "player.observe()"
-            )
-        if self._asked is None:
-            raise TypeError(
-                f"observe: no request was made; {kind} needs player.decide(z) before "
-                "player.observe()"
-            )
-        arrays, report, data = self._asked
-        self._accept(arrays, report, report)
-        self._remember(data, self.round - 1)
-        self._asked = None
-
-    def _remember(self, data: Any, round: int) -> None:
-        """Remember the data of a round that was accepted. The first show the names of
-        constraints."""
-        self._data.remember(data)
-        self._last_data.remember(data, round)
-        if not self._named:
-            decision = self._report[self._played].reshape(self._shape)
-            given = self.problem.given(data, decision)
-            self._history.constraint_names = self.problem.names_for(decision, given)
-            self._named = True
 
     def save(self, path: str | Path, *, history: bool = True) -> None:
         """Write the player to a file, atomically: a crash leaves the old file or the new one.

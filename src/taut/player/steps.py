@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,6 @@ from ..learners.half_space.announced import relative_violation
 from ..learners.protocols import LateRounds, moved
 from ..play.advice import as_told
 from ..play.compile import Executables
-from ..play.packing import Packing
 from ..play.round import (
     FAULTS,
     Game,
@@ -36,12 +35,12 @@ from ..play.round import (
 from ..problem.problem import Problem
 from ..problem.rounds import MeasuredRound, Round
 from .extremes import COLUMNS, NAMES, round_extremes
+from .layout import Layout
 
 __all__ = [
     "FAULTY",
     "REFUTED",
     "VIOLATED",
-    "Layout",
     "Steps",
     "header",
     "heeded_step",
@@ -56,33 +55,6 @@ FAULTY = 2 ** len(FAULTS)
 """Flags below this are those of numbers that are not finite."""
 REFUTED, VIOLATED = FAULTY, 2 * FAULTY
 """Flags of a round that exceeds a stated constant, or the tolerated violation."""
-
-
-class Layout(NamedTuple):
-    """How a player's arrays are packed. Hashable."""
-
-    fixed: Packing
-    """Of game, learner, and what the extremes of a round are compared with."""
-    state: Packing
-    """Of the pair (learner's state, previous decision or None)."""
-    header: int
-    """Entries before the packed state."""
-
-    def unpack(self, arrays: tuple[Any, ...]) -> tuple[Game, Learner, GameState]:
-        """Return game, learner and state from the packed arrays of both."""
-        game, learner, _ = self.fixed.unpack(arrays[: self.fixed.count])
-        state, previous = self.state.unpack(arrays[self.fixed.count :], self.header)
-        nothing = jnp.asarray(0, jnp.int32)
-        return game, learner, GameState(state, None, nothing, nothing, previous)
-
-    def thresholds(self, arrays: tuple[Any, ...]) -> jax.Array:
-        """Return what the extremes of a round are compared with."""
-        stated: jax.Array = self.fixed.unpack(arrays[: self.fixed.count])[2]
-        return stated
-
-    def pack(self, state: GameState, header: jax.Array) -> tuple[jax.Array, ...]:
-        """Return the packed state behind its header."""
-        return self.state.pack_traced((state.learner, state.previous), header)
 
 
 class Steps:
@@ -118,6 +90,15 @@ def _rewritten(
     return rewrite(partial(step, layout))(*arrays)
 
 
+def _opened(layout: Layout, arrays: Any) -> tuple[Game, Learner, jax.Array, GameState]:
+    """Return game, learner, what the extremes of a round are compared with, and the state."""
+    count = layout.fixed.count
+    game, learner, stated = layout.fixed.unpack(tuple(arrays[:count]))
+    state, previous = layout.unpack(arrays[count:])
+    nothing = jnp.asarray(0, jnp.int32)
+    return game, learner, stated, GameState(state, None, nothing, nothing, previous)
+
+
 def header(
     faults: Any, loss: Any, excess: jax.Array, decision: jax.Array, extremes: Any = None
 ) -> jax.Array:
@@ -131,30 +112,30 @@ def header(
 def revealed_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     """(*fixed, *state, z) -> *state: play a round whose data are revealed."""
     *given, z = arrays
-    game, learner, state = layout.unpack(tuple(given))
+    game, learner, stated, state = _opened(layout, given)
     after, played = reveal(learner, game, state, z)
-    return _packed(layout, given, game, after, played, after.faults)
+    return _packed(layout, stated, game, after, played, after.faults)
 
 
 def measured_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     """(*fixed, *state, loss, gradient, excess, jacobian) -> *state: play a round of which
     measurements are known."""
     *given, loss, gradient, excess, jacobian = arrays
-    game, learner, state = layout.unpack(tuple(given))
+    game, learner, stated, state = _opened(layout, given)
     round = MeasuredRound(loss, gradient, excess, jacobian, game.domain)
     played, learned = play_round(learner, state.learner, round, round)
     after = state._replace(
         learner=learned, previous=None if state.previous is None else played.state.x
     )
     faults = fault("constraints", excess) | fault("next decision", after.x)
-    return _packed(layout, given, game, after, played, faults)
+    return _packed(layout, stated, game, after, played, faults)
 
 
 def late_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     """(*fixed, *state, z, tag, x, previous) -> *state: a round arrives that was skipped, in which
     `x` was played after `previous`. The decision of the present round stays."""
     *given, z, tag, x, previous = arrays
-    game, learner, state = layout.unpack(tuple(given))
+    game, learner, stated, state = _opened(layout, given)
     assert isinstance(learner, LateRounds)  # others were refused before
     round = game.played_round(z, previous)
     scored = game.scored_round(z, previous) or round
@@ -164,7 +145,7 @@ def late_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     # The decision of the present round does not show a gradient that is not finite.
     unusable = [jnp.where(jnp.isnan(leaf), leaf, 0) for leaf in floats_of(after.learner)]
     faults = faults_of(z, loss, excess, after.x) | fault("next decision", *unusable)
-    return _packed(layout, given, game, after, played, faults)
+    return _packed(layout, stated, game, after, played, faults)
 
 
 def skipped_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
@@ -172,7 +153,7 @@ def skipped_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     the round, for a learner to which it may come late; `lost` is the tag of a round that it no
     longer waits for, -1 for none."""
     *given, lost = arrays
-    _, learner, state = layout.unpack(tuple(given))
+    _, learner, _, state = _opened(layout, given)
     inner, tag = state.learner, jnp.zeros((), jnp.int32)
     if isinstance(learner, LateRounds):
         inner, tag = learner.send(inner)
@@ -182,7 +163,12 @@ def skipped_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
 
 
 def _packed(
-    layout: Layout, given: Any, game: Game, after: GameState, played: Any, faults: jax.Array
+    layout: Layout,
+    stated: jax.Array,
+    game: Game,
+    after: GameState,
+    played: Played,
+    faults: jax.Array,
 ) -> tuple[jax.Array, ...]:
     """Return the packed state after a round, with all that the player reads in its header."""
     round: Round = played.round
@@ -190,19 +176,19 @@ def _packed(
     gradient = round.gradient(x)
     centre = jnp.asarray(game.domain.centre, x.dtype)
     extremes = round_extremes(round, x, played.loss, gradient, centre)
-    stated = layout.thresholds(tuple(given))
     refuted = jnp.any(extremes[: len(NAMES)] > stated[: len(NAMES)])
     violated = jnp.max(played.excess) > stated[len(NAMES)]
     bits = faults % FAULTY | fault("loss gradient", gradient)
     bits = bits | jnp.where(refuted, REFUTED, 0) | jnp.where(violated, VIOLATED, 0)
-    return layout.pack(after, header(bits, played.loss, played.excess, after.x, extremes))
+    read = header(bits, played.loss, played.excess, after.x, extremes)
+    return layout.pack((after.learner, after.previous), read)
 
 
 def heeded_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     """(*fixed, *state, z, said, predicted) -> *state: take advice and a forecast, as `as_told` does
     it, and enforce announced constraints. The header has their largest relative violation."""
     *given, z, said, predicted = arrays
-    game, learner, state = layout.unpack(tuple(given))
+    game, learner, _, state = _opened(layout, given)
     told = None
     if said is not None or predicted is not None:
         told = as_told(said, predicted, state.learner.advice)
@@ -215,7 +201,7 @@ def heeded_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
 def moved_step(layout: Layout, *arrays: Any) -> tuple[jax.Array, ...]:
     """(*fixed, *state, x) -> *state: put another decision in the place of the learner's."""
     *given, x = arrays
-    _, learner, state = layout.unpack(tuple(given))
+    _, learner, _, state = _opened(layout, given)
     return _unplayed(layout, state._replace(learner=moved(learner, state.learner, x)))
 
 
@@ -223,4 +209,5 @@ def _unplayed(layout: Layout, state: GameState, tag: Any = 0) -> tuple[jax.Array
     """Return the packed state of a round that was not played yet; the number `tag` is in the place
     of the loss."""
     nothing = jnp.zeros(layout.header - 2 - state.x.size - len(COLUMNS), state.x.dtype)
-    return layout.pack(state, header(state.faults % FAULTY, tag, nothing, state.x))
+    read = header(state.faults % FAULTY, tag, nothing, state.x)
+    return layout.pack((state.learner, state.previous), read)

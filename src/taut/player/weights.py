@@ -8,9 +8,10 @@ import numpy as np
 
 from ..engine import Array
 from ..learners import Advised, Learner
+from ..play.packing import Place
 
 if TYPE_CHECKING:
-    from .steps import Layout
+    from .layout import Layout
 
 __all__ = ["Weights"]
 
@@ -23,11 +24,11 @@ class Weights:
     are a part of the learner's state.
 
     Arguments:
-        places: where the weights lie in the vector that holds a player's state.
+        place: where the weights lie in the vector that holds a player's state.
     """
 
-    def __init__(self, places: Array) -> None:
-        self._places = places
+    def __init__(self, place: Place) -> None:
+        self._place = place
         self._rounds: dict[int, Array] = {}
 
     @classmethod
@@ -35,24 +36,18 @@ class Weights:
         """Return an empty memory; None for a learner without advisers."""
         if not isinstance(learner, Advised):
             return None
-        sizes = [size for size, _, _ in layout.state.places]
-        total = layout.header + sum(size for size in sizes if size is not None)
-        others = [
-            np.zeros(shape, kind) for size, shape, kind in layout.state.places if size is None
-        ]
-        numbered = np.arange(total, dtype=float)
-        state, _ = layout.state.unpack((numbered, *others), layout.header)
-        return cls(np.asarray(state.weights, int))
+        state, _ = layout.state.where(layout.header)
+        return cls(state.weights)
 
     def add(self, round: int, report: Array) -> None:
         """Add the weights with which a round was played; `report` is the vector of its state."""
         for later in [known for known in self._rounds if known >= round]:
             del self._rounds[later]  # the round was taken back
-        self._rounds[round] = np.array(report[self._places], float)
+        self._rounds[round] = np.array(self._place.read(report), float)
         if len(self._rounds) > ROWS:
             del self._rounds[next(iter(self._rounds))]
 
     def by_round(self, round: int, report: Array) -> dict[int, Array]:
         """Return the weights of the last rounds, and of the coming round in `report`."""
         past = {known: row for known, row in self._rounds.items() if known < round}
-        return {**past, round: np.array(report[self._places], float)}
+        return {**past, round: np.array(self._place.read(report), float)}
