@@ -129,7 +129,7 @@ def test_constraints_in_different_units():
     np.testing.assert_allclose(lagrangian, value, rtol=1e-7)
 
 
-@pytest.mark.parametrize("options", [{"comparator": "per-round"}, {"switches": 1, "grid": 4}])
+@pytest.mark.parametrize("options", [{"comparator": "per-round"}, {"breakpoints": [3]}])
 def test_comparators_that_move(options):
     options = {"comparator": "shifting", **options}
     plain = scaled("distance", "cone", 1.0, 1.0)
