@@ -252,7 +252,7 @@ def overview(cards: list[Card]) -> str:
         rows.append(
             f"| [{card.name}]({card.name}.md) | {card.losses} | {', '.join(dict.fromkeys(sees))} | "
             f"{'needed' if card.needs_horizon else 'no horizon'} | {with_formulas(card.regret)} | "
-            f"{with_formulas(card.violation)} |"
+            f"{re.sub(', (?=squared|peak)', '<br>', with_formulas(card.violation))} |"
         )
     return "\n".join(
         [

@@ -185,7 +185,7 @@ def assemble(
     for picture in DOCS.glob("*.[ps][nv]g"):
         shutil.copy(picture, target / picture.name)
     report = _report(target, small or not execute)
-    _write(target / "index.md", _landing())
+    _write(target / "index.md", WIDE + _landing())
     for name in ("start.md", "arena.md", "arena-rules.md", *THEORY, *PROJECT):
         _copied(target, name, execute=name not in NOT_RUN and runs(name))
     _gallery(target)
@@ -204,7 +204,7 @@ def assemble(
     cards = list(LEARNERS.values())
     cards = [card for card in cards if card.name in FEW] if small else cards
     (target / "learners").mkdir()
-    _write(target / "learners" / "index.md", learners.overview(cards))
+    _write(target / "learners" / "index.md", WIDE + learners.overview(cards))
     for card in cards:
         draw = runs(f"learners/{card.name}")
         _write(
@@ -256,7 +256,7 @@ def _gallery(target: Path) -> None:
         shutil.copy(picture, folder / picture.name)
     text = _rewritten((DOCS / "gallery.md").read_text())
     text = re.sub(r"<!-- The site.*?-->", gallery.cards(), text)
-    _write(folder / "index.md", text.replace("](glossary.md)", "](../glossary.md)"))
+    _write(folder / "index.md", WIDE + text.replace("](glossary.md)", "](../glossary.md)"))
     for entry, name in zip(gallery.ENTRIES, gallery.names(), strict=True):
         _write(folder / f"{name}.md", gallery.page(entry))
 
@@ -291,6 +291,10 @@ def _rewritten(text: str) -> str:
         r"`\1`",
         text,
     )
+
+
+WIDE = "---\nhide:\n  - toc\n---\n\n"
+"""The head of a page that has no headings, or a wide table: it takes the room of the contents."""
 
 
 DOORS = """<div class="doors">

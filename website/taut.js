@@ -22,3 +22,12 @@ if (list && query) new MutationObserver(() => {
   const item = [...list.children].find(one => one.querySelector(`a[href*="/learners/${CSS.escape(name)}/"]`));
   if (item && item !== list.firstElementChild) list.prepend(item);
 }).observe(list, {childList: true});
+// Pictures for dark pages follow the colours of the page, which a reader may have switched, and not those of the system.
+const DARK = "(prefers-color-scheme: dark)";
+const sources = [...document.querySelectorAll("source")].filter(one => one.media.includes(DARK)).map(one => [one, one.media]);
+const follow = () => {
+  const dark = document.body.dataset.mdColorScheme === "slate";
+  for (const [source, media] of sources) source.media = media.replace(DARK, dark ? "(min-width: 0px)" : "(max-width: 0px)");
+};
+new MutationObserver(follow).observe(document.body, {attributes: true, attributeFilter: ["data-md-color-scheme"]});
+follow();
