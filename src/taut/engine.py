@@ -6,9 +6,10 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -318,15 +319,22 @@ def register_dataclass(kind: Kind) -> Kind:
     return kind
 
 
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that returns the attributes of these names. Trees are flattened often."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda value: tuple(getattr(value, name) for name in names)
+
+
 def register_attributes(kind: type, leaves: tuple[str, ...], static: tuple[str, ...]) -> None:
     """Register a class as a pytree whose children and static parts are the attributes of these
     names, as `register_dataclass` does for all fields."""
     keys = tuple(map(GetAttrKey, leaves))
+    children_of, static_of = _getter(leaves), _getter(static)
     put = object.__setattr__  # instances can be frozen
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        children = tuple(getattr(value, name) for name in leaves)
-        return children, tuple(getattr(value, name) for name in static)
+        return children_of(value), static_of(value)
 
     def flatten_with_keys(value: Any) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
         children, fixed = flatten(value)

@@ -440,15 +440,13 @@ def _number(leaf: Any, floating: Any) -> Any:
 
 
 def _zeros(leaf: Any) -> Any:
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return jnp.zeros(leaf.shape, leaf.dtype)
-    return np.zeros(leaf.shape, leaf.dtype)
+    zeros = np.zeros if isinstance(leaf.dtype, np.dtype) else jnp.zeros  # random keys are JAX's
+    return zeros(leaf.shape, leaf.dtype)
 
 
 def _host(array: Any) -> Any:
-    """Return an array in host memory. Random keys have no other form."""
-    keys = jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
-    return array if keys else np.asarray(array)
+    """Return an array in host memory. Random keys, whose type NumPy does not have, stay."""
+    return np.asarray(array) if isinstance(array.dtype, np.dtype) else array
 
 
 def _first_rows(tree: Any, rows: int) -> Any:
