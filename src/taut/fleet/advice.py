@@ -62,7 +62,7 @@ def advice_of_members(
         expected = wanted if count > 1 else (len(listed), *shape)
         raise ValueError(
             f"advice: got shape {array.shape}; expected {expected}: the decisions of {count} "
-            f"adviser(s) for {len(listed)} members"
+            f"adviser{'s' if count > 1 else ''} for {len(listed)} members"
         )
     return array, *_whose(array, mask)
 
