@@ -169,6 +169,8 @@ def pids(client, other=()):
             found = set(client.run(os.getpid, on_error="ignore").values())
         if len(found) >= 2 and found != other:
             return found
+        if len(client.cluster.workers) < 2:
+            client.cluster.scale(2)  # Dask gives up a worker that is ended as it starts
         time.sleep(0.05)
     return pytest.fail(f"Dask has not started a worker in the place of another: {found}")
 
