@@ -42,6 +42,7 @@ COMMAND = re.compile(
 )
 """What measures or tests something."""
 CHOSEN = {
+    "docs/deprecation.md": ("Before 1.0", "a minor version (0.2, 0.3)"),
     "docs/guides/constants.md": ("all violations grow by 1,000",),
     "docs/guides/fast.md": ("1,032, 8,200 or 32,776", "128 per problem"),
     "docs/guides/fleets.md": ("blocks of 16, 256 or 2,048",),
