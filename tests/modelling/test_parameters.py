@@ -276,7 +276,6 @@ def products():
 def test_parameters_may_be_multiplied_by_one_another(name):
     loss, constraints, data = products()[name]
     model = taut.from_cvxpy(loss, constraints)
-    assert any("not DPP" in note for note in model.notes)
     run = taut.simulate(taut.ClippedOGD.tuned(model.constants, 6), model, data)
     assert np.all(np.isfinite(run.loss))
     best = taut.hindsight(model, data)
