@@ -75,7 +75,8 @@ def arguments_of(name):
     usual = given_to(name)
     for draw in range(DRAWS if name not in SLOW else 3):
         given = {}
-        for argument, about in inspect.signature(FORMULAS[name]).parameters.items():
+        # By name, so that the draws do not depend on the order in the signature.
+        for argument, about in sorted(inspect.signature(FORMULAS[name]).parameters.items()):
             value, keep = drawn(rng, argument, about), rng.random() < 0.6
             if argument in usual or keep:
                 given[argument] = (
