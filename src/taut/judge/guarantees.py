@@ -19,8 +19,8 @@ from ..problem.domains.support import centre_of
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import LogSumExp, Max, Squared, Transform
-from .facts.fact import Facts
-from .probes import largest_values
+from .facts.find import Facts
+from .observed import largest_values
 
 __all__ = [
     "SCORED_SLATER",

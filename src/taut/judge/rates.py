@@ -22,6 +22,7 @@ from ..runs.run import Run
 from ..sweeps import Cell, sweep
 from .guarantees import setting_of, translated
 from .hindsight import hindsight
+from .over_seeds import half_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -184,13 +185,8 @@ def fit(
     if np.any(values <= 0):
         return Rate(quantity, np.nan, np.nan, np.nan, allowed)
     slopes = np.polyfit(np.log(horizons), np.log(values).T, 1)[0]
-    centre, half = float(np.mean(slopes)), 0.0
-    if len(slopes) > 1:
-        from scipy import stats
-
-        half = float(
-            stats.t.ppf(0.975, len(slopes) - 1) * np.std(slopes, ddof=1) / np.sqrt(len(slopes))
-        )
+    centre = float(np.mean(slopes))
+    half = half_width(slopes) if len(slopes) > 1 else 0.0
     return Rate(quantity, centre, centre - half, centre + half, allowed)
 
 

@@ -17,8 +17,8 @@ from ..learners.registry import DEFAULT
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.problem import Problem
+from .facts.ranges import trivial_limits
 from .guarantees import guarantees, setting_of
-from .trivial import trivial_limits
 
 __all__ = ["Candidate", "Recommendation", "recommend"]
 

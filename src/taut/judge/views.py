@@ -13,7 +13,7 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 from ..learners import Guarantee
-from ..play.replay import replayed
+from ..play.replay import known_decisions, replayed
 from ..problem.constraints import Constraints
 from ..problem.memory import is_steady, linked, recorded, steady, takes_previous
 from ..problem.problem import LossWithPrevious, Problem
@@ -77,8 +77,9 @@ def _forgets(loss: Any) -> bool:
 def decisions_of(run: Run, problem: Problem | None = None, source: Stream | None = None) -> Array:
     """All decisions of a run, (seed, round, *shape): recorded ones, or those of the run played
     again."""
-    if run.decisions is not None and run.every == 1:
-        return run.decisions
+    known = known_decisions(run)
+    if known is not None:
+        return np.asarray(known)
     played = run.played or problem
     return np.concatenate(
         [np.asarray(x) for x, _ in replayed(run, played, run.stream or source)], axis=1

@@ -32,13 +32,15 @@ from ..progress import counting
 from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
-from .simulation import Simulation
+from .simulation import FEW, Simulation
 from .with_feedback import check_covered, default_learner, through
 
 __all__ = ["check_deadline", "deadline", "simulate"]
 
 
 LOG = logging.getLogger(__name__)
+PATH = 2**19
+"""Numbers in all decisions of a run that are kept for its certificate, at most."""
 
 
 def simulate(
@@ -234,7 +236,7 @@ def _prepared(
         score=score,
         feedback=feedback,
         stream=source,
-        record=kept,
+        record=kept | _path(kept, every, source, len(learners) * first.size),
         every=every,
         first=first,
         random_keys=random_keys(key, source, is_random(through(learners[0], feedback))),
@@ -287,6 +289,14 @@ def _shown(learners: Sequence[Learner]) -> str:
         if len(learners) == 1
         else f"{len(learners)} learners of class {type(learners[0]).__name__}"
     )
+
+
+def _path(record: frozenset[str], every: int, source: Stream, numbers: int) -> frozenset[str]:
+    """Return what short runs keep for their certificates, which would play them again otherwise:
+    all decisions, of so many numbers per round and seed."""
+    asked = not record or ("decisions" in record and every == 1)
+    short = source.horizon <= FEW[-1] and source.horizon * source.seeds * numbers <= PATH
+    return frozenset() if asked or source.reacts or not short else frozenset(("path",))
 
 
 def _record(record: Any, learner: Learner) -> frozenset[str]:

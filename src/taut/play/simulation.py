@@ -330,6 +330,7 @@ class Simulation:
             entries["advised"] = advice_facts(carry.state.learner)
         return Run(
             learner=self.learners if self.swept else self.learners[0],
+            played_by=self.learners if self.swept else self.learners[0],
             horizon=self.stream.horizon,
             seeds=self.stream.seeds,
             totals=carry.totals if self.swept else carry.totals[0],
