@@ -55,12 +55,10 @@ class AnnouncedRun:
         announced = played.announced
         if announced is None or scored.announced != announced:
             return None
-        x, z = (
-            jnp.asarray(run.final[0]),
-            jax.tree.map(lambda a: jnp.asarray(a)[0, 0], stream.block(0, 1)),
-        )
-        count = int(jax.eval_shape(announced.values, x, z).shape[0])
-        return cls(run, played, stream, count, isinstance(stream.block(0, 1), RoundData))
+        block = stream.block(0, 1)
+        x, z = run.final[0], jax.tree.map(lambda a: jnp.asarray(a)[0, 0], block)
+        count = int(jax.eval_shape(announced.values, jnp.asarray(x), z).shape[0])
+        return cls(run, played, stream, count, isinstance(block, RoundData))
 
     @property
     def peak(self) -> Array:
@@ -93,11 +91,8 @@ class AnnouncedRun:
             for one in comparators
             if getattr(one, "decision", None) is not None
         ]
-        return tuple(
-            one
-            for one in (self._hold(), self._towards(decisions), self._standing())
-            if one is not None
-        )
+        standing = self._standing()
+        return self._hold(), self._towards(decisions), *(() if standing is None else (standing,))
 
     def _hold(self) -> Assumption:
         name, worst = str(Assumes.ANNOUNCED_HOLD), float(self.peak.max())
@@ -129,9 +124,8 @@ class AnnouncedRun:
         an announced constraint."""
         name = str(Assumes.ANNOUNCED_TOWARDS)
         if not comparators:
-            return Assumption(
-                name, REFUTED, "no fixed decision satisfies all constraints in all rounds"
-            )
+            why = "no fixed decision satisfies all constraints in all rounds"
+            return Assumption(name, REFUTED, why)
         assert self.stream is not None
         start, worst, away = 0, -np.inf, 0
         decisions, proposals = (
@@ -147,11 +141,8 @@ class AnnouncedRun:
                 worst = max(worst, float(gained.max()))
             start += x.shape[1]
         if away:
-            detail = (
-                f"in {away} rounds the step led away from the comparator, by up to {worst:.3g} in "
-                "squared distance"
-            )
-            return Assumption(name, REFUTED, detail)
+            why = f"in {away} rounds the step led away from the comparator, by up to {worst:.3g} in"
+            return Assumption(name, REFUTED, f"{why} squared distance")
         return Assumption(name, VERIFIED, f"in all {start:,} rounds of all seeds")
 
     def _standing(self) -> Assumption | None:
@@ -167,17 +158,12 @@ class AnnouncedRun:
             return jnp.max(announced.values(pair.previous, pair))
 
         value = float(np.max(np.asarray(jax.vmap(jax.vmap(worst))(block))))
-        name, text = (
-            str(Assumes.STANDING_STILL),
-            "the previous decision satisfies the announced constraints",
-        )
+        name = str(Assumes.STANDING_STILL)
+        text = "the previous decision satisfies the announced constraints in all rounds"
         if value > 0:
-            return Assumption(
-                name,
-                REFUTED,
-                f"{text} in all rounds but some, in which it exceeds one by up to {value:.3g}",
-            )
-        return Assumption(name, VERIFIED, f"{text} in all rounds, by at least {-value:.3g}")
+            why = f"{text} but some, in which it exceeds one by up to {value:.3g}"
+            return Assumption(name, REFUTED, why)
+        return Assumption(name, VERIFIED, f"{text}, by at least {-value:.3g}")
 
 
 @dataclass(frozen=True)
