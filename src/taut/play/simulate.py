@@ -236,7 +236,7 @@ def _prepared(
         score=score,
         feedback=feedback,
         stream=source,
-        record=kept | _path(kept, every, source, len(learners) * first.size),
+        record=kept | (_path(kept, every, source, len(learners) * first.size) if chunk is None else frozenset()),
         every=every,
         first=first,
         random_keys=random_keys(key, source, is_random(through(learners[0], feedback))),
