@@ -121,7 +121,6 @@ def play(
         attrs={
             "choice": choice.label,
             "source": series.source,
-            "repairs": "; ".join(series.repairs),
             "mean_demand": choice.mean_demand,
             "constants": ", ".join(
                 f"{SYMBOLS[n]} = {v:.4g}"

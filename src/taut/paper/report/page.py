@@ -211,7 +211,7 @@ def _ran(data: xarray.Dataset) -> list[str]:
         lines.append(f"{data.sizes['seed']} random sequences per horizon, T = {horizons}")
     else:
         lines.append(f"T = {data.sizes['round']:,} rounds")
-    for part in ("source", "repairs", "constants"):
+    for part in ("source", "constants"):
         if data.attrs.get(part):
             lines.append(
                 f"{part}: {_rounded(data.attrs[part])}"
