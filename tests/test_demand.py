@@ -162,11 +162,10 @@ def test_what_does_not_follow_in_time_is_refused_with_its_line(tmp_path):
         "another order": (times[::-1], "line 3: got rows -5 minutes apart"),
         "the hour that comes twice": (autumn, "line 26: got 2018-11-04 01:00 after"),
     }
-    for name, (wrong, pattern) in cases.items():
+    for wrong, pattern in cases.values():
         path = plain(tmp_path / "a.csv", wrong, wave(len(wrong)))
         with pytest.raises(ValueError, match=rf"a\.csv {pattern}"):
             read([path])
-            pytest.fail(name)
     early = plain(tmp_path / "early.csv", times[:50], values[:50])
     late = plain(tmp_path / "late.csv", times[50:], values[50:])
     np.testing.assert_array_equal(read([early, late]).values, values)

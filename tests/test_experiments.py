@@ -12,8 +12,9 @@ import stored
 import taut
 from taut.judge.guarantees import setting_of
 from taut.paper import criteria, theory_criteria
-from taut.paper.claims import CLAIMS, FAILS, HOLDS, NOT_YET, PART, judge
+from taut.paper.claims import CLAIMS, judge
 from taut.paper.contestants import for_convex_losses, for_strongly_convex_losses
+from taut.paper.criteria import FAILS, HOLDS, NOT_YET, PART
 from taut.paper.experiments import dispatch, doubly_stochastic, theory, toy
 from taut.paper.reproduce import OPEN, Options, _finished, load, reproduce, summary
 

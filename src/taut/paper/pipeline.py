@@ -12,7 +12,6 @@ from typing import Any
 from .. import arguments, files
 from ..display import counted
 from ..extras import optional
-from . import beyond
 from .figures import draw_all
 from .report import write_report
 from .reproduce import EXPERIMENTS, Options, reproduce
@@ -58,8 +57,6 @@ def run_all(
         result = reproduce(
             names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=True
         )
-        if experiment == "all":
-            _timed(out, "beyond the paper", lambda: beyond.compare(out, quick))
         _timed(out, "figures", lambda: draw_all(out))
         report = _timed(out, "report", lambda: write_report(out))
     except KeyboardInterrupt:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import files
-from .. import beyond
 from ..datasets import names, title_of
 from ..figures.gallery import FIGURES, pictures
 from ..reproduce import EXPERIMENTS
@@ -88,7 +87,6 @@ def write_report(folder: str | Path) -> Path:
         options=claims["options"],
         versions=claims["versions"],
         timing=_timing(_read(folder / "timing.json")),
-        beyond=_beyond(folder),
     )
     path = folder / "report.html"
     files.write_atomically(path, page.encode())
@@ -140,42 +138,10 @@ def _figures(folder: Path) -> Any:
             yield {
                 "name": picture.name,
                 "title": picture.title,
-                "caption": picture.caption(data),
+                "caption": picture.caption.format(**data.attrs),
                 "wide": _embedded(wide),
                 "narrow": _embedded(narrow),
             }
-
-
-def _beyond(folder: Path) -> dict[str, Any] | None:
-    """Return the comparison of all learners on the paper's experiments, if it was made, best loss
-    first."""
-    found = _read(folder / beyond.FILE)
-    wide, narrow = (folder / FIGURES / f"{beyond.PICTURE}{kind}.png" for kind in ("", "-narrow"))
-    if found is None or not (wide.is_file() and narrow.is_file()):
-        return None
-    tables = []
-    for name, (best, *played) in found.items():
-        rows = sorted(played, key=lambda row: row["loss"])
-        numbers = [
-            {
-                "learner": row["learner"],
-                **{key: f"{row[key]:.4g}" for key in ("loss", "violation", "peak")},
-            }
-            for row in [best, *rows]
-        ]
-        tables.append({"title": beyond.TITLES.get(name, name), "rows": numbers})
-    picture = {
-        "name": beyond.PICTURE,
-        "title": "All learners on the three experiments",
-        "caption": (
-            "Mean loss per round against clipped violation. Orange is the half-space family, blue "
-            "is Clipped-OGD, grey is every other method. Points further left violate less; "
-            "triangles lie outside the range."
-        ),
-        "wide": _embedded(wide),
-        "narrow": _embedded(narrow),
-    }
-    return {"tables": tables, "picture": picture}
 
 
 def _embedded(path: Path) -> dict[str, Any]:
