@@ -266,7 +266,7 @@ def write_machine(folder: Path) -> None:
     import jax
 
     from ..engine import VERSION
-    from ..play.threads import cores
+    from ..sweeps.executors import cores
 
     facts = {
         "date": datetime.now(UTC).date().isoformat(),

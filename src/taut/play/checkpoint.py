@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import jax
+
 from .. import arguments, files, storage
-from ..engine import Array
+from ..engine import VERSION, Array
+from ..identity import Descriptions, digest_of_tree, numerics, problem_digest
 from ..learners.protocols import Grows
-from .fingerprint import digest_of_tree, fingerprint
+from ..problem.streams import Arrays
 from .loop import ROUND_AXIS, KeptRecords
 from .simulation import Simulation
 
@@ -194,3 +198,55 @@ class Checkpoint:
             f"The checkpoint in {self.folder} belongs to a call with a different {what}. Use "
             "another folder, or delete this one to start again."
         )
+
+
+def fingerprint(simulation: Simulation) -> dict[str, Any]:
+    """Describe a call: two calls with equal descriptions compute the same, up to what the
+    description cannot contain.
+
+    Loss and constraints are described by the program that JAX traces from them, with all numbers in
+    it; a learner and a feedback by their fields, and their own classes by all that they reach. Not
+    noticed are changes of Python functions that a program calls back (`jax.pure_callback`), and
+    whatever a function reads when it is not being traced. The data of the stream are compared chunk
+    by chunk when a checkpoint is resumed.
+    """
+    keys, describe = simulation.random_keys, Descriptions()
+    problem, stream, first = simulation.problem, simulation.stream, simulation.first
+    return {
+        "learner": [
+            [files.pack(learner), _checksum(describe.of_classes(learner, "learner"))]
+            for learner in simulation.learners
+        ],
+        "problem (loss, constraints, domain)": [
+            problem.domain.to_dict(),
+            problem_digest(problem, simulation.score, stream, first, simulation.example),
+        ],
+        "feedback": _checksum(describe.of(simulation.feedback, "feedback")),
+        **_of_advice(simulation, describe),
+        "stream (shapes and types)": str(simulation.example),
+        "horizon": stream.horizon,
+        "number of seeds": stream.seeds,
+        "x1": digest_of_tree(first),
+        "start": digest_of_tree(problem.start),
+        "key": None if keys is None else digest_of_tree(jax.random.key_data(keys)),
+        "record": sorted(simulation.shape.record),
+        "every": simulation.every,
+        "chunk": simulation.shape.length,
+        "version of taut or jax": [VERSION, numerics(), jax.__version__],
+    }
+
+
+def _of_advice(simulation: Simulation, describe: Descriptions) -> dict[str, Any]:
+    """Return what tells advice from other advice; nothing without advice."""
+    given = {"advice": simulation.advice, "forecast": simulation.forecast}
+    return {
+        name: digest_of_tree(value.data)
+        if isinstance(value, Arrays)
+        else _checksum(describe.of(value, name))
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _checksum(description: Any) -> str:
+    return hashlib.sha256(json.dumps(description).encode()).hexdigest()
