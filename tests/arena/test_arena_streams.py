@@ -13,7 +13,7 @@ from scipy.optimize import linprog, minimize
 import taut
 from taut.arena import STREAMS, Missing, Stream, packages, registry
 from taut.arena.comparators import comparator_loss
-from taut.arena.streams import ad_pacing, drifting, fairness, gradual_slater, pool, portfolio
+from taut.arena.streams import ad_pacing, drifting, fairness, gradual_slater, half_spaces, portfolio
 from taut.problem.sampling import sample_decisions
 
 THERE = [name for name, stream in STREAMS.items() if not stream.missing()]
@@ -143,8 +143,8 @@ def test_the_moving_comparator_is_feasible_and_as_long_as_it_says():
 
 
 def test_the_most_violated_row_is_revealed():
-    problem = pool.problem(10, True)
-    a, b = pool.half_spaces(10, pool.ROWS, pool.SLACK)
+    problem = half_spaces.pool(10, True)
+    a, b = half_spaces.half_spaces(10, half_spaces.ROWS, half_spaces.SLACK)
     x = np.asarray(sample_decisions(problem.domain, np.random.default_rng(1), 5))[-1]
     z = {"c": np.zeros(10), "row": np.int32(3), "worst": np.array(True)}
     assert float(problem.constraints.values(x, z)[0]) == pytest.approx(float(np.max(a @ x - b)))
