@@ -50,5 +50,7 @@ def write(folder):
                 times[result.file] = 1e-6
             results.write(folder, made(stream, learner, HORIZONS[-1], "loss_lipschitz x 4", 0.5))
     results.update_json(folder / results.TIMES, times)
-    results.update_json(folder / results.LEFT_OUT, {"toy / yu-neely": "not affine"})
+    results.update_json(
+        folder / results.LEFT_OUT, {"toy / yu-neely": "the constraints are not affine"}
+    )
     return folder

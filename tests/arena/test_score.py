@@ -372,7 +372,9 @@ def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
 
 
 def test_what_was_left_out_is_kept(folder):
-    assert results.read_json(folder / "left_out.json") == {"toy / yu-neely": "not affine"}
+    assert results.read_json(folder / "left_out.json") == {
+        "toy / yu-neely": "the constraints are not affine"
+    }
 
 
 def test_the_bold_regret_is_the_best_of_those_that_keep_the_constraints(tmp_path):
