@@ -228,7 +228,7 @@ def _checked_stamps(rows: Rows) -> np.ndarray:
         raise _refusal(
             rows[1][0], f"rows {apart[0] / 60:g} minutes apart", "steps of 5, 15, 30 or 60 minutes"
         )
-    for i in np.flatnonzero(apart != apart[0]):
+    for i in map(int, np.flatnonzero(apart != apart[0])):
         raise _refusal(
             rows[i + 1][0],
             f"{rows[i + 1][1]} after {rows[i][1]}",
@@ -241,7 +241,7 @@ def _checked_stamps(rows: Rows) -> np.ndarray:
 def _checked_values(rows: Rows) -> np.ndarray:
     """Return the values of all rows, which must be numbers of MW."""
     values = np.array([_number(value) for _, _, value in rows])
-    for i in np.flatnonzero(~np.isfinite(values)):
+    for i in map(int, np.flatnonzero(~np.isfinite(values))):
         raise _refusal(rows[i][0], f"value {rows[i][2]!r}", "a number of MW")
     low, high = int(values.argmin()), int(values.argmax())
     if values[low] <= 0:

@@ -41,8 +41,15 @@ RECIPES = 8
 """Streams made by recipes that a process keeps."""
 _objects: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.RLock()
+OPTIONS = (
+    *("horizon", "seeds", "score", "x1", "key", "record", "every", "chunk"),
+    *("feedback", "unproven"),
+)
+"""Fields of a cell that are arguments of `simulate` by the same name."""
 SENT = tuple(
-    entry.name for entry in fields(Ready) if entry.name not in ("problem", "score", "stream")
+    entry.name
+    for entry in fields(Ready)
+    if entry.name not in ("problem", "score", "stream", "name", "tags")
 )
 
 
@@ -312,21 +319,8 @@ def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], he
     is."""
     begun = time.perf_counter()
     with deadline(timeout):
-        run = simulate(
-            cell.learner,
-            cell.problem,
-            _stream(cell.stream, streams),
-            horizon=cell.horizon,
-            seeds=cell.seeds,
-            key=cell.key,
-            x1=cell.x1,
-            record=cell.record,
-            every=cell.every,
-            chunk=cell.chunk,
-            score=cell.score,
-            feedback=cell.feedback,
-            unproven=cell.unproven,
-        )
+        options = {name: getattr(cell, name) for name in OPTIONS}
+        run = simulate(cell.learner, cell.problem, _stream(cell.stream, streams), **options)
         seconds = time.perf_counter() - begun
         measures = measured(run, cell.measure)
     run = run if cell.keep else _without_records(run)
