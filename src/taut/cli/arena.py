@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .with_jax import WithJax
+from .commands import WithJax
 
 __all__ = ["app"]
 

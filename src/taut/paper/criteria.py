@@ -51,11 +51,16 @@ class Claim:
     judge: Callable[[xarray.Dataset], Judgement]
 
 
-def judged(claims: list[Claim], *words: str) -> Callable[..., Callable[..., Judgement]]:
+Judge = Callable[..., Judgement]
+
+
+def judged(
+    claims: list[Claim], name: str, experiment: str, where: str, text: str, criterion: str
+) -> Callable[[Judge], Judge]:
     """Add the claim that a function judges to a list."""
 
-    def add(judge: Callable[..., Judgement]) -> Callable[..., Judgement]:
-        claims.append(Claim(*words, judge))
+    def add(judge: Judge) -> Judge:
+        claims.append(Claim(name, experiment, where, text, criterion, judge))
         return judge
 
     return add

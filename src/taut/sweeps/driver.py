@@ -76,7 +76,7 @@ class Driver:
         self.settings, self.timeout, self.done = settings, timeout, done
         self.waiting: dict[Any, deque[str]] = {}
         """Cells that wait, by program, so that a task compiles one program only."""
-        order: dict[str, int] = {}
+        order: dict[int, int] = {}
         for name in sorted(
             cells, key=lambda name: order.setdefault(id(cells[name].stream), len(order))
         ):

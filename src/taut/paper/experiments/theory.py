@@ -251,10 +251,10 @@ def play(
         for instance in _distinct(random)
     }
     for instance in _distinct([case for case in chosen if case.stream == WORST]):
-        columns = [
+        losses = [
             hindsight(instance, worst_case_costs(seeds, T), seeds=seeds).loss for T in horizons
         ]
-        best[id(instance), WORST] = np.stack(columns, axis=-1)
+        best[id(instance), WORST] = np.stack(losses, axis=-1)
 
     cells = {(i, T): _cell(i, case, T, c, seeds) for i, case in enumerate(chosen) for T in horizons}
     played = sweep(cells.values(), progress=False).check()
