@@ -217,10 +217,9 @@ class Stream:
         return wanted if self.seeds is None else min(wanted, self.seeds)
 
     def data(self, seeds: int | Sequence[int], rounds: int) -> Any:
-        """The data of a number of seeds, 0, 1, ..., or of these seeds, arrays (seed, round, ...)."""
+        """The data of a number of seeds, or of these seeds, arrays (seed, round, ...)."""
         arguments.count("rounds", rounds)
-        listed = isinstance(seeds, Sequence)
-        chosen = seeds if listed else range(arguments.count("seeds", seeds))
+        chosen = seeds if isinstance(seeds, Sequence) else range(arguments.count("seeds", seeds))
         if self.seeds is not None and max(chosen) >= self.seeds:
             raise ValueError(
                 f"seeds: got {seeds}; expected at most the {self.seeds} of the stream "
