@@ -209,7 +209,7 @@ def test_a_scheduler_that_is_killed(tmp_path, cluster, monkeypatch):
     sweep ends with a sentence. One cluster serves all three, because it takes long to start."""
     address, scheduler, worker, started = cluster
     listed = cells(slow, 12)
-    with distributed.Client(address, timeout=60) as client:
+    with distributed.Client(address, timeout=300) as client:
 
         def replace():
             kill_when_begun(tmp_path / "again", [started[0].pid])
@@ -229,7 +229,7 @@ def test_a_scheduler_that_is_killed(tmp_path, cluster, monkeypatch):
             # Without workers no cell is ever written, so the scheduler is killed at once.
             running = [one for one in started if one.poll() is None]
             killing = kill_when_begun if comes_back else kill_soon
-            client = distributed.Client(address, timeout=60)
+            client = distributed.Client(address, timeout=300)
 
             def end(folder=folder, running=running, killing=killing, comes_back=comes_back):
                 killing(folder, [one.pid for one in running])

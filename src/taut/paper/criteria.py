@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,27 @@ __all__ = ["CLAIMS", "FAILS", "HOLDS", "NOT_YET", "PART", "Claim", "Judgement", 
 
 HOLDS, NOT_YET, PART, FAILS = "holds", "not asymptotic yet", "holds in part", "fails"
 """A proven rate that is exceeded at finite horizons, but less and less, is "not asymptotic yet"."""
+
+
+class Look(NamedTuple):
+    """How a verdict is shown: class and mark in the report, sign and style in a terminal, and its
+    verb for one claim and for several."""
+
+    css: str
+    mark: str
+    sign: str
+    style: str
+    verbs: tuple[str, str]
+
+
+LOOKS = {
+    HOLDS: Look("holds", "\u2713", "+", "bold green", ("holds", "hold")),
+    NOT_YET: Look(
+        "yet", "\u2026", "?", "bold blue", ("is not asymptotic yet", "are not asymptotic yet")
+    ),
+    PART: Look("part", "\u25d0", "~", "bold yellow", ("holds in part", "hold in part")),
+    FAILS: Look("fails", "\u2717", "-", "bold red", ("fails", "fail")),
+}
 CLOSE = 2.0
 """The largest ratio to the best learner that counts as close to it."""
 SPREAD = 0.05

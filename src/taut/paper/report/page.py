@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import files
+from ..criteria import LOOKS
 from ..datasets import names, title_of
 from ..figures.gallery import FIGURES, pictures
 from ..reproduce import EXPERIMENTS
@@ -20,24 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-_CLASSES = {
-    "holds": "holds",
-    "not asymptotic yet": "yet",
-    "holds in part": "part",
-    "fails": "fails",
-}
-_MARKS = {
-    "holds": "\u2713",
-    "not asymptotic yet": "\u2026",
-    "holds in part": "\u25d0",
-    "fails": "\u2717",
-}
-_VERBS = {
-    "holds": ("holds", "hold"),
-    "not asymptotic yet": ("is not asymptotic yet", "are not asymptotic yet"),
-    "holds in part": ("holds in part", "hold in part"),
-    "fails": ("fails", "fail"),
-}
 _FIRST = "figure-1-trajectories"
 """The figure that is shown at the beginning of the page."""
 _SYMBOLS = {
@@ -104,8 +87,8 @@ def _claim(one: dict[str, Any]) -> dict[str, Any]:
         one["survives"] if others else None
     ]
     return one | {
-        "css": _CLASSES[one["verdict"]],
-        "mark": _MARKS[one["verdict"]],
+        "css": LOOKS[one["verdict"]].css,
+        "mark": LOOKS[one["verdict"]].mark,
         "others": others,
         "survives": survives,
         "figures": [(name, f"{value:.4g}") for name, value in one["figures"].items()],
@@ -115,10 +98,10 @@ def _claim(one: dict[str, Any]) -> dict[str, Any]:
 def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Return class, mark and text, such as "10 hold", of every verdict that occurs."""
     found = [one["verdict"] for one in claims]
-    counts = {verdict: found.count(verdict) for verdict in _CLASSES if verdict in found}
     return [
-        (_CLASSES[verdict], _MARKS[verdict], f"{n} {_VERBS[verdict][n > 1]}")
-        for verdict, n in counts.items()
+        (look.css, look.mark, f"{n} {look.verbs[n > 1]}")
+        for verdict, look in LOOKS.items()
+        if (n := found.count(verdict))
     ]
 
 
