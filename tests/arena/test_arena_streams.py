@@ -1,6 +1,7 @@
 """The standard streams: constants hold, data are reproducible, comparators agree with independent
 solutions."""
 
+import functools
 import importlib.metadata
 
 import jax
@@ -14,6 +15,7 @@ from taut import storage
 from taut.arena import STREAMS, Missing, Stream, packages, registry
 from taut.arena.comparators import comparator_loss
 from taut.arena.streams import ad_pacing, drifting, fairness, gradual_slater, half_spaces, portfolio
+from taut.play.compile import QUICK
 from taut.problem.sampling import sample_decisions
 
 THERE = [name for name, stream in STREAMS.items() if not stream.missing()]
@@ -44,7 +46,7 @@ def test_no_round_refutes_the_constants(name):
     count, (i, j) = len(points), np.triu_indices(len(points), 1)
     data = jax.tree.map(lambda a: a[0], stream.data(1, max(ROUNDS, stream.shortest)))
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=QUICK)
     def facts(points, data):
         def one(x, z):
             values, pull, _ = problem.constraints.linearise(x, z)
