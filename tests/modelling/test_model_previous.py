@@ -162,7 +162,7 @@ def test_a_player_announces_the_parameters_that_announced_rows_use():
         player.observe({**z, "ramp": 0.2})
     player.observe({**z, "ramp": 0.05})
     for wrong, text in (
-        ({"cap": 0.5}, "got no data for ramp; expected those that announced constraints use: ramp"),
+        ({"cap": 0.5}, "got no data for ramp; expected ramp"),
         ({"ramp": 2.0}, r"data: got 2 for ramp; expected at most 1 \(bounds\)"),
         ({"slope": 2.0}, "data: got data for 'slope'"),
     ):

@@ -8,7 +8,6 @@ import pytest
 
 import taut
 from taut.modelling.domains.entry_bounds import Row, propagated
-from taut.modelling.translation.affine_forms import AffineForms, of_decisions
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -223,7 +222,7 @@ def test_affine_forms_agree_with_cvxpy():
     random = np.random.default_rng(6)
     a, b = random.normal(size=(4, 2)), random.normal(size=(3, 2))
     model = taut.from_cvxpy(cp.sum(y) + cp.sum(s), [cp.abs(y) <= 1, cp.abs(s) <= 1])
-    forms: AffineForms = of_decisions(model)
+    forms = model.forms
     flat = random.normal(size=model.size)
     values = model.present(flat)
     y.value, s.value = values["y"], values["s"]

@@ -18,9 +18,9 @@ from ...intervals.of_cvxpy import Expressions
 from ...problem.domains.support import least_change, linear_minimisers
 from ...problem.sampling import sample_decisions
 from ..constants.enclosures import edges_of, enclosures
-from ..constants.evaluation import Probe
+from ..constants.search import Probe
 from ..recourse.joint_recourse import Condition
-from ..translation.attributes import is_symmetric, whole
+from ..translation.attributes import dense, is_symmetric, whole
 from ..translation.inequalities import excesses_of
 from ..translation.parameters import Range, draw_parameters, parameter_range
 
@@ -201,9 +201,7 @@ def _ascended(row: Any, variable: Any, domain: Any, x: Array) -> tuple[float, Ar
         if slope is None:
             break
         k = int(np.argmax(np.ravel(np.asarray(row.value, float), order="F")))
-        slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(
-            variable.size, -1
-        )
+        slopes = dense(slope).reshape(variable.size, -1)
         x = linear_minimisers(domain, -slopes[:, k][None])[0]
     return best, place
 
@@ -215,10 +213,7 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
         ascents = [_ascended(row, variable, domain, x) for x in decisions]
         return np.asarray([value for value, _ in ascents]), np.stack([x for _, x in ascents])
     variable.value = decisions[0]
-    slope = row.grad[variable]
-    slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(
-        variable.size, -1
-    )
+    slopes = dense(row.grad[variable]).reshape(variable.size, -1)
     value = np.ravel(np.asarray(row.value, float), order="F") - decisions[0] @ slopes
     origin = np.zeros_like(slopes.T)
     return value - least_change(domain, -slopes.T, origin), linear_minimisers(domain, -slopes.T)
@@ -252,9 +247,8 @@ def _refuse_steep(
     centre = np.ravel(np.asarray(model.domain.centre, float))
     near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
     seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
-    steep = np.maximum(
-        np.linalg.norm(seen.slope[:, : probe.size], axis=1), _rows(seen.slopes, probe.size)
-    )
+    rows = np.linalg.norm(seen.slopes[:, :, : probe.size], axis=2).max(axis=1)
+    steep = np.maximum(np.linalg.norm(seen.slope[:, : probe.size], axis=1), rows)
     steep = steep.reshape(len(NEAR), -1)
     value = (np.abs(seen.loss) + np.abs(seen.values).sum(axis=1)).reshape(len(NEAR), -1)
     for what, bad in (
@@ -266,10 +260,6 @@ def _refuse_steep(
                 f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where "
                 f"{atom} is {what}{shown}; expected a domain that keeps a distance from there"
             )
-
-
-def _rows(slopes: Array, size: int) -> Array:
-    return np.linalg.norm(slopes[:, :, :size], axis=2).max(axis=1)
 
 
 def _data_at(data: Array, model: Model) -> str:

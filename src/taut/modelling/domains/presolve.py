@@ -10,7 +10,7 @@ import numpy as np
 
 from ...engine import Array
 from ...intervals.constants import Edges
-from ...intervals.enclosure import Enclosure, Unknown
+from ...intervals.enclosure import Unknown
 from ...intervals.of_cvxpy import Expressions
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box, least_change
@@ -80,25 +80,20 @@ def _without_implied(
     statement: Statement, rows: list[Excess], chosen: Detected, play_implied: bool
 ) -> tuple[list[Excess], list[str]]:
     """The rows that some decision of the domain violates, and the names of the others."""
-    domain = chosen.domain
-    low, high = bounding_box(domain)
-    middle = (low + high) / 2
-    everywhere, centre = (
-        enclosures(statement, Edges(*ends))
-        for ends in ((low, high, statement.size), (middle, middle, statement.size))
-    )
+    low, high = bounding_box(chosen.domain)
+    everywhere = enclosures(statement, Edges(low, high, statement.size))
     played: list[Excess] = []
     left_out: list[str] = []
     for k, row in enumerate(rows):
-        if row.induced and _always(statement, row, domain):
+        if row.induced and _always(statement, row, chosen.domain):
             continue
         if play_implied and not row.equality:
             played.append(row)
             continue
         needed = ~chosen.held.get(k, np.zeros(row.expression.size, bool))
-        bounds = _steady(statement, everywhere, row) if needed.any() else None
-        if bounds is not None:
-            needed &= _violated(row, bounds, centre, domain, middle, (high - low) / 2)
+        steady = not statement.changing(row.expression) and row.expression.variables()
+        if needed.any() and steady:
+            needed &= _violated(statement, row, chosen.domain, everywhere)
         if needed.all():
             played.append(row)
             continue
@@ -109,30 +104,29 @@ def _without_implied(
 
 
 def _violated(
-    row: Excess, bounds: Enclosure, centre: Expressions, domain: Domain, middle: Array, half: Array
-) -> Array:
+    statement: Statement, row: Excess, domain: Domain, everywhere: Expressions
+) -> Array | bool:
     """Which entries of a row exceed zero somewhere in the domain, as far as is known."""
-    assert bounds.gradient is not None  # rows without slopes are unknown
-    value, slopes = np.ravel(bounds.high), bounds.gradient
-    rows = slopes.low.reshape(-1, len(middle))
-    if row.expression.is_affine():
-        at, there = np.broadcast_to(middle, rows.shape), np.ravel(centre.of(row.expression).low)
-        value = there - least_change(domain, -rows, at)
+    low, high = bounding_box(domain)
+    middle, half = (low + high) / 2, (high - low) / 2
+    form = statement.forms.of(row.expression)
+    if form is not None:
+        slopes = form.matrix.toarray()
+        at, there = np.broadcast_to(middle, slopes.shape), slopes @ middle + form.offset
+        value = there - least_change(domain, -slopes, at)
         if row.equality:
-            value = np.maximum(value, -there - least_change(domain, rows, at))
-    reach = np.abs(value) + slopes.size.reshape(rows.shape) @ (np.abs(middle) + half)
+            value = np.maximum(value, -there - least_change(domain, slopes, at))
+        steepest = np.abs(slopes)
+    else:
+        try:
+            bounds = everywhere.of(row.expression)
+        except Unknown:
+            return True
+        assert bounds.gradient is not None  # rows without slopes are unknown
+        value = np.ravel(bounds.high)
+        steepest = bounds.gradient.size.reshape(-1, len(middle))
+    reach = np.abs(value) + steepest @ (np.abs(middle) + half)
     return np.asarray(value > ROUNDING * reach)
-
-
-def _steady(statement: Statement, everywhere: Expressions, row: Excess) -> Enclosure | None:
-    """Bounds on a row that does not change with the round and depends on the decision; None if
-    there are none."""
-    if statement.changing(row.expression) or not row.expression.variables():
-        return None
-    try:
-        return everywhere.of(row.expression)
-    except Unknown:
-        return None
 
 
 def _always(statement: Statement, row: Excess, domain: Domain) -> bool:

@@ -17,63 +17,22 @@ import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
+from cvxpy.atoms.atom import Atom
 
 from ...engine import Array
-from .atoms.affine import is_negated, take
+from .atoms.rules import is_negated, take
 from .atoms.table import operands, operation
 from .attributes import constant_value
 
-__all__ = ["FEWEST", "Alike", "Read", "grouped"]
+__all__ = ["Alike", "Read", "grouped"]
 
 FEWEST = 4
 """So many expressions of one structure are evaluated together; fewer are evaluated one by one."""
 LARGEST = 1000
 """Expressions with more entries than this are evaluated one by one: nothing would be gained."""
 
-SAFE = frozenset(
-    {
-        "AddExpression",
-        "DivExpression",
-        "Hstack",
-        "MulExpression",
-        "NegExpression",
-        "Pnorm",
-        "PnormApprox",
-        "Power",
-        "PowerApprox",
-        "Promote",
-        "Sum",
-        "Vstack",
-        "Wrap",
-        "abs",
-        "broadcast_to",
-        "entr",
-        "exp",
-        "huber",
-        "index",
-        "kl_div",
-        "log",
-        "log1p",
-        "log_sum_exp",
-        "logistic",
-        "max",
-        "maximum",
-        "min",
-        "minimum",
-        "multiply",
-        "nonneg_wrap",
-        "nonpos_wrap",
-        "norm1",
-        "norm_inf",
-        "quad_over_lin",
-        "rel_entr",
-        "reshape",
-        "transpose",
-        "xexp",
-    }
-)
-"""Atoms whose operation is determined by their class, the shapes of their arguments and
-`get_data`."""
+READ = frozenset(("MatrixFrac", "QuadForm", "quad_over_lin"))
+"""Atoms whose operation depends on the value of their second argument, if it is constant."""
 
 Read = Callable[[Any], jax.Array]
 """The value of a leaf."""
@@ -118,6 +77,8 @@ class Alike(NamedTuple):
 
 def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
     """Groups of at least `FEWEST` expressions of one structure, and the numbers of all others."""
+    if len(expressions) < FEWEST:
+        return [], list(range(len(expressions)))
     by_structure: dict[Any, list[tuple[int, list[Any]]]] = {}
     rest = []
     for k, expression in enumerate(expressions):
@@ -127,7 +88,7 @@ def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
             rest.append(k)
         else:
             by_structure.setdefault(key, []).append((k, slots))
-    groups = []
+    groups: list[Alike] = []
     for members in by_structure.values():
         numbers = [k for k, _ in members]
         if len(members) < FEWEST or not any(isinstance(part, _Part) for part in members[0][1]):
@@ -148,9 +109,8 @@ def _structure(expression: Any, slots: list[Any]) -> Any:
     if part is not None:
         slots.append(part)
         return "leaf", expression.shape
-    if not isinstance(expression, cp.Expression) or type(expression).__name__ not in SAFE | {
-        "Constant"
-    }:
+    name = type(expression).__name__
+    if not isinstance(expression, (Atom, cp.Constant)) or name == "perspective":
         return None
     constant = constant_value(expression)
     if constant is not None:
@@ -158,8 +118,9 @@ def _structure(expression: Any, slots: list[Any]) -> Any:
             return None
         slots.append(constant)
         return "constant", expression.shape
-    try:
-        data = _plain(expression.get_data())
+    second = constant_value(expression.args[1]) if name in READ else None
+    try:  # CVXPY copies atoms with these data, so that they determine an atom
+        data = _plain([expression.get_data(), None if second is None else second.ravel().tolist()])
     except TypeError:
         return None
     keys = []
@@ -168,11 +129,8 @@ def _structure(expression: Any, slots: list[Any]) -> Any:
         if key is None:
             return None
         keys.append(key)
-    signs = (
-        tuple(map(is_negated, expression.args))
-        if type(expression).__name__ == "AddExpression"
-        else ()
-    )
+    # A sum takes what is negated in it as an operand to subtract.
+    signs = tuple(map(is_negated, expression.args))
     return type(expression), expression.shape, data, signs, tuple(keys)
 
 
@@ -180,22 +138,19 @@ def _part(expression: Any) -> _Part | None:
     """The entries of a leaf that an expression consists of, if it is a leaf or a selection from
     one."""
     if isinstance(expression, (cp.Variable, cp.Parameter)):
-        wrong = any(
-            expression.attributes.get(name)
-            for name in ("complex", "imag", "hermitian", "boolean", "integer")
-        )
-        return None if wrong else _Part(expression, None)
-    if type(expression).__name__ not in ("index", "special_index"):
-        return None
-    inner = _part(expression.args[0])
+        return _Part(expression, None)
+    name = type(expression).__name__
+    inner = _part(expression.args[0]) if name in ("index", "special_index") else None
     if inner is None:
         return None
-    shape = expression.args[0].shape
-    places = np.arange(inner.leaf.size).reshape(shape) if inner.places is None else inner.places
-    key = (
-        expression.key if type(expression).__name__ == "special_index" else expression.get_data()[1]
-    )
+    places = _places(inner).reshape(expression.args[0].shape)
+    key = expression.key if name == "special_index" else expression.get_data()[1]
     return _Part(inner.leaf, np.asarray(places[key]).reshape(expression.shape))
+
+
+def _places(part: _Part) -> Array:
+    every = np.arange(part.leaf.size).reshape(part.leaf.shape)
+    return every if part.places is None else part.places
 
 
 def _plain(data: Any) -> Any:
@@ -227,8 +182,7 @@ def _stacked(slot: list[Any]) -> tuple[int | None, Callable[[Read, Any], Any]]:
             return None, lambda read, dtype: read(leaf)
         if places is not None and all(np.array_equal(part.places, places) for part in slot):
             return None, lambda read, dtype: take(read(leaf), places)
-        every = np.arange(leaf.size).reshape(leaf.shape)
-        where = np.stack([every if part.places is None else part.places for part in slot])
+        where = np.stack([_places(part) for part in slot])
         return 0, lambda read, dtype: take(read(leaf), where)
     return 0, lambda read, dtype: jnp.stack(
         [

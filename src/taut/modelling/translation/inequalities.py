@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
@@ -27,6 +28,7 @@ __all__ = [
     "announced_rows",
     "attribute_constraints",
     "attribute_rows",
+    "bounds_of",
     "excesses_of",
     "label_of",
     "refuse_unknown",
@@ -98,6 +100,7 @@ def attribute_rows(statement: Statement, domain: Domain, semidefinite: set[int])
     notes: list[str] = []
     implied: list[Excess] = []
     low, high = bounding_box(domain)
+    unseen = False
     for variable in statement.variables:
         lower, upper = (np.ravel(edge) for edge in limits(variable))
         span, name = statement.spans[variable.id], variable.name()
@@ -112,7 +115,7 @@ def attribute_rows(statement: Statement, domain: Domain, semidefinite: set[int])
             bounds = implied if inside else played
             bounds += [
                 excess._replace(label=f"{name}: {side} bound")
-                for constraint in _bounds(variable, side)
+                for constraint in bounds_of(variable, [side])
                 for excess in excesses_of(constraint)
             ]
         if is_symmetric(variable):
@@ -121,6 +124,7 @@ def attribute_rows(statement: Statement, domain: Domain, semidefinite: set[int])
                 "counts"
             )
             _check_mirror(name, variable.shape, low[span], high[span])
+        unseen |= is_symmetric(variable) or not np.all(pattern(variable))
         if not np.all(pattern(variable)):
             notes.append(
                 f"{name}: zeros are part of the domain; only the other entries of a decision count"
@@ -131,38 +135,26 @@ def attribute_rows(statement: Statement, domain: Domain, semidefinite: set[int])
             elif variable.attributes[attribute]:
                 played.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
                 notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
-    unseen = any(is_symmetric(v) or not np.all(pattern(v)) for v in statement.variables)
     return AttributeRows(played, implied, unseen, notes)
 
 
 def excesses_of(constraint: Any) -> list[Excess]:
     """One CVXPY constraint."""
-    if isinstance(constraint, Inequality):
-        return [Excess(constraint.expr)]
-    if isinstance(constraint, (Equality, Zero)):
-        return [Excess(constraint.expr, equality=True)]
-    if isinstance(constraint, NonPos):
-        return [Excess(constraint.args[0])]
+    if isinstance(constraint, (Inequality, Equality)):
+        return [Excess(constraint.expr, isinstance(constraint, Equality))]
+    if isinstance(constraint, (NonPos, Zero)):
+        return [Excess(constraint.args[0], isinstance(constraint, Zero))]
     if isinstance(constraint, NonNeg):
         return [Excess(-constraint.args[0])]
     if isinstance(constraint, cp.PSD):
         matrix = constraint.args[0]
         # CVXPY asks lambda_max for symmetry; the constraint is on the symmetric part.
-        return [
-            Excess(
-                cp.lambda_max(
-                    -(matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2)
-                )
-            )
-        ]
+        symmetric = matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2
+        return [Excess(cp.lambda_max(-symmetric))]
     if isinstance(constraint, cp.SOC):
         t, x = constraint.args
         length = cp.norm(x, 2) if x.ndim <= 1 else cp.norm(x, 2, axis=constraint.axis)
-        return [
-            Excess(
-                length - (t if length.shape == t.shape else cp.reshape(t, length.shape, order="F"))
-            )
-        ]
+        return [Excess(length - cp.reshape(t, length.shape, order="F"))]
     if isinstance(constraint, cp.ExpCone):  # y exp(x / y) <= z is x + y log(y / z) <= 0
         x, y, z = constraint.args
         return [Excess(x + cp.rel_entr(y, z))]
@@ -200,7 +192,7 @@ def attribute_constraints(variables: list[Any]) -> list[Any]:
     expressions."""
     constraints = []
     for variable in variables:
-        constraints += _bounds(variable, "lower") + _bounds(variable, "upper")
+        constraints += bounds_of(variable)
         if variable.attributes["PSD"]:
             constraints.append(variable >> 0)
         if variable.attributes["NSD"]:
@@ -208,15 +200,19 @@ def attribute_constraints(variables: list[Any]) -> list[Any]:
     return constraints
 
 
-def _bounds(variable: Any, side: str) -> list[Any]:
-    lower, upper = limits(variable)
-    edge, sign = (lower, 1.0) if side == "lower" else (upper, -1.0)
-    finite = np.isfinite(edge) & pattern(variable)
-    if not finite.any():
-        return []
-    if finite.all():
-        return [sign * variable >= sign * edge]
-    return [sign * variable[finite] >= sign * edge[finite]]
+def bounds_of(variable: Any, sides: Sequence[str] = ("lower", "upper")) -> list[Any]:
+    """The numbers that bound a variable by its attributes, as CVXPY constraints."""
+    constraints = []
+    for side, edge in zip(("lower", "upper"), limits(variable), strict=True):
+        sign = 1.0 if side == "lower" else -1.0
+        finite = np.isfinite(edge) & pattern(variable)
+        if side not in sides or not finite.any():
+            continue
+        if finite.all():
+            constraints.append(sign * variable >= sign * edge)
+        else:
+            constraints.append(sign * variable[finite] >= sign * edge[finite])
+    return constraints
 
 
 def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> None:
