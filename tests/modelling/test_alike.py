@@ -8,8 +8,7 @@ import jax
 import numpy as np
 from model_helpers import rng_of
 
-from taut.modelling.translation.alike import grouped
-from taut.modelling.translation.translate import translate, translate_rows
+from taut.modelling.translation.translate import grouped, translate, translate_rows
 
 
 def storage(steps):

@@ -19,7 +19,6 @@ from cvxpy.atoms.atom import Atom
 from cvxpy.expressions.leaf import Leaf
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from model_helpers import in_numpy
 
 from taut.modelling.translation.atoms import kernels
 from taut.modelling.translation.atoms.table import (
@@ -30,6 +29,7 @@ from taut.modelling.translation.atoms.table import (
 )
 from taut.modelling.translation.statement import FlatCopy
 from taut.modelling.translation.translate import translate
+from without_compiling import in_numpy
 
 SHAPES = [(2, 3), (4, 2), (3, 3), (2, 2), (5, 2), (3, 4)]
 ROUNDS = 2  # every case is translated for this many random shapes

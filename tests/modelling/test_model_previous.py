@@ -26,7 +26,8 @@ def costs():
 
 
 def test_the_engine_fills_the_previous_decision(model):
-    run = taut.simulate("half-space", model, {"c": costs()}, seeds=SEEDS, record=ALL)
+    learner = taut.ClippedOGD(0.1, 1.0)
+    run = taut.simulate(learner, model, {"c": costs()}, seeds=SEEDS, record=ALL)
     before = np.concatenate(
         [np.broadcast_to(run.first, (SEEDS, 1, 2)), run.decisions[:, :-1]], axis=1
     )

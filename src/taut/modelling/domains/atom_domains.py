@@ -108,53 +108,60 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
     bounds = enclosures(model, edges_of(model, model.domain, known))
     for atom, constraint in atoms:
-        changing = bool(model.changing(constraint))
-        highest = _highest(bounds, constraint)
-        if isinstance(atom, Condition) and not model.guessed([constraint], known):
-            if highest <= SLACK:
-                continue
-            if not constraint.variables():
-                raise ValueError(
-                    f"recourse: got {atom.names}, for which there is no best choice for some "
-                    f"admissible data of {', '.join(p.name() for p in constraint.parameters())}: "
-                    f"{atom.why}. Expected narrower bounds"
-                )
         without_bounds = model.guessed([constraint], known)
-        if highest < 0 and not without_bounds:
-            continue
         if without_bounds:
             raise ValueError(
                 f"parameters: got {', '.join(without_bounds)} without bounds; expected bounds, "
                 f"because {atom} is defined only where {constraint}"
             )
-        rounds = list(draw_parameters(model.parameters, known, random, SAMPLES if changing else 1))
-        flat = model.flat_copy()
-        rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
-        exact = not changing and all(row.is_affine() for row in rows)
-        for start in rounds:
-            data = start
-            for row in rows:
-                for _ in range(TURNS if changing else 1):
-                    flat.assign(model.data_of(data), check=False)
-                    worst, where = _worst(row, flat.variable, model.domain, decisions)
-                    _refuse_outside(
-                        atom, constraint, worst, where, model, data if changing else None
-                    )
-                    edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
-                    if len(edge):
-                        _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
-                    before, data = (
-                        data,
-                        _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known),
-                    )
-                    if np.array_equal(before, data):
-                        break
+        highest = _highest(bounds, constraint)
+        if highest < 0 or (isinstance(atom, Condition) and highest <= SLACK):
+            continue
+        if isinstance(atom, Condition) and not constraint.variables():
+            raise ValueError(
+                f"recourse: got {atom.names}, for which there is no best choice for some "
+                f"admissible data of {', '.join(p.name() for p in constraint.parameters())}: "
+                f"{atom.why}. Expected narrower bounds"
+            )
+        count = SAMPLES if model.changing(constraint) else 1
+        rounds = draw_parameters(model.parameters, known, random, count)
+        exact = _refuse_witness(model, probe, atom, constraint, decisions, rounds, known)
         if not exact and highest > SLACK:
             notes.append(
                 f"{atom}: no decision and data were found for which it is not defined, but "
                 "interval arithmetic does not exclude them"
             )
     return notes
+
+
+def _refuse_witness(
+    model: Model,
+    probe: Probe,
+    atom: Any,
+    constraint: Any,
+    decisions: Array,
+    rounds: Array,
+    known: Range,
+) -> bool:
+    """Raise for a decision and data at which the atom is undefined, infinite or infinitely steep.
+    Return whether there certainly are none."""
+    changing, flat = model.changing(constraint), model.flat_copy()
+    rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
+    for start in rounds:
+        data = start
+        for row in rows:
+            for _ in range(TURNS if changing else 1):
+                flat.assign(model.data_of(data), check=False)
+                worst, where = _worst(row, flat.variable, model.domain, decisions)
+                _refuse_outside(atom, constraint, worst, where, model, data if changing else None)
+                edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
+                if len(edge):
+                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
+                before = data
+                data = _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known)
+                if np.array_equal(before, data):
+                    break
+    return not changing and all(row.is_affine() for row in rows)
 
 
 def _highest(bounds: Expressions, constraint: Any) -> float:

@@ -15,7 +15,7 @@ from ..translation.inequalities import Excess
 from ..translation.statement import Statement
 from .entry_bounds import Row, propagated
 
-__all__ = ["Block", "Place", "RoundSet", "Sets", "round_sets"]
+__all__ = ["Block", "Place", "RoundSet", "Sets"]
 
 Place = tuple[int, int]
 """A row of the model: the number of the excess, and the entry of it."""
@@ -108,11 +108,14 @@ class Sets:
         ]
 
     def _read_curved(self, k: int, expression: Any) -> None:
-        largest = _largest_eigenvalue(expression)
-        if largest is not None:
-            self._read_semidefinite(k, *largest)
+        single = _single_term(expression, self.forms)
+        if single is None:
             return
-        for i, norm in enumerate(round_sets(expression, self.forms)):
+        term, limit = single
+        if type(term).__name__ == "lambda_max":
+            self._read_semidefinite(k, term.args[0], float(limit[0]))
+            return
+        for i, norm in enumerate(round_sets(term, limit, self.forms)):
             if norm is None:
                 continue
             if norm.kind == "box":
@@ -192,26 +195,6 @@ class Sets:
         return blocks
 
 
-def _largest_eigenvalue(expression: Any) -> tuple[Any, float] | None:
-    """The matrix M and the number b of a row lambda_max(M) - b <= 0; None for other rows."""
-    level, terms = 0.0, [expression]
-    matrix = None
-    while terms:
-        term = terms.pop()
-        kind = type(term).__name__
-        if kind == "AddExpression":
-            terms += term.args
-        elif not term.variables() and not term.parameters() and term.size == 1:
-            level -= float(np.ravel(term.value)[0])
-        elif kind == "NegExpression" and type(term.args[0]).__name__ == "NegExpression":
-            terms.append(term.args[0].args[0])
-        elif kind == "lambda_max" and matrix is None:
-            matrix = term.args[0]
-        else:
-            return None
-    return None if matrix is None else (matrix, level)
-
-
 SAME = 1e-12
 """Numbers that differ by less than this, relatively, are equal."""
 LARGEST = 2000
@@ -230,17 +213,16 @@ class RoundSet(NamedTuple):
     """One number per entry for a box."""
 
 
-def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
-    """For each entry of an expression that must not exceed zero the set it describes, if it is one
-    of these; nothing if none is."""
-    single = _single_term(expression, forms)
-    matched = None if single is None else _matched(single[0], forms)
-    if single is None or matched is None:
+def round_sets(term: Any, limit: Array, forms: AffineForms) -> list[RoundSet | None]:
+    """For each entry of a term that must not exceed a number the set it describes, if it is one of
+    these; nothing if none is."""
+    matched = _matched(term, forms)
+    if matched is None:
         return []
-    limit, (kind, argument, axis, squared, scale) = single[1], matched
+    kind, argument, axis, squared, scale = matched
     form = forms.of(argument)
     which = groups(argument.shape, axis)
-    if form is None or len(which) != expression.size or np.any(limit < 0):
+    if form is None or len(which) != len(limit) or np.any(limit < 0):
         return []
     limit = np.sqrt(limit / scale) if squared else limit / scale
     return [
@@ -252,12 +234,17 @@ def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
 def _single_term(expression: Any, forms: AffineForms) -> tuple[Any, Array] | None:
     """The only term that is not constant, and the number that it must not exceed, for each
     entry."""
-    terms = expression.args if type(expression).__name__ == "AddExpression" else [expression]
-    constant, main = np.zeros(expression.shape), None
-    for term in terms:
-        form = forms.of(term)
+    terms, main = [expression], None
+    constant = np.zeros(expression.shape)
+    while terms:
+        term = terms.pop()
+        form, name = forms.of(term), type(term).__name__
         if form is not None and not form.matrix.nnz:
             constant = constant + form.offset.reshape(term.shape)
+        elif name == "AddExpression":
+            terms += term.args
+        elif name == "NegExpression" and type(term.args[0]).__name__ == "NegExpression":
+            terms.append(term.args[0].args[0])
         elif main is None and term.size == expression.size:
             main = term
         else:

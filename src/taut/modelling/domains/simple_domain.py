@@ -130,15 +130,9 @@ class _Part(NamedTuple):
 
 def _parts(statement: Statement, sets: Sets, edges: _Edges) -> tuple[list[_Part], list[str]]:
     """The simple sets of all blocks that get one, and notes on them."""
-    parts: list[_Part] = []
     notes: list[str] = []
-    for block in sets.blocks():
-        part = _part(statement, sets, block, edges, notes)
-        if part is None:
-            continue
-        if isinstance(part.domain, Spectral):
-            part = part._replace(matrix=block.matrix[0])
-        parts.append(part)
+    made = (_part(statement, sets, block, edges, notes) for block in sets.blocks())
+    parts = [part for part in made if part is not None]
     return parts, [*notes, *_notes(statement, parts)]
 
 
@@ -164,11 +158,7 @@ def _held(sets: Sets, parts: list[_Part]) -> dict[int, Array]:
 
 
 def _part(
-    statement: Statement,
-    sets: Sets,
-    block: Block,
-    edges: _Edges,
-    notes: list[str],
+    statement: Statement, sets: Sets, block: Block, edges: _Edges, notes: list[str]
 ) -> _Part | None:
     """The set of one block; None for a box."""
     where = block.places
@@ -261,7 +251,7 @@ def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> 
     if semidefinite and trace is not None and trace.value / trace.factors[0] > 0:
         total = float(trace.value / trace.factors[0])
         note = f"positive semidefinite with trace {total:.6g}"
-        return _Part(Spectral(Simplex(n, total)), block.places, [*rows, trace.source], note)
+        return _Part(Spectral(Simplex(n, total)), block.places, [*rows, trace.source], note, key)
     if not np.isfinite(most):  # the trace bounds the largest eigenvalue
         high = sets.high[block.places[diagonal]]
         high = high if np.all(np.isfinite(high)) else edges(block.places[diagonal])[1]
@@ -271,7 +261,7 @@ def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> 
     note = f"symmetric with eigenvalues between {least:.6g} and {most:.6g}"
     if semidefinite:
         note = f"positive semidefinite with eigenvalues of at most {most:.6g}"
-    return _Part(Spectral(Box(least, most, shape=n)), block.places, list(rows), note)
+    return _Part(Spectral(Box(least, most, shape=n)), block.places, list(rows), note, key)
 
 
 def _largest_sum(sets: Sets, block: Block, diagonal: Array) -> float:
@@ -318,22 +308,12 @@ def _notes(statement: Statement, parts: list[_Part]) -> list[str]:
 
 def _named(statement: Statement, places: Array) -> str:
     """The entries in words: whole variables by name, or the first and last entry."""
-    for variable in statement.variables:
-        span = statement.spans[variable.id]
-        if (
-            len(places) == span.stop - span.start
-            and places[0] == span.start
-            and places[-1] == span.stop - 1
-        ):
-            return str(variable.name())
-    names = [
-        v.name()
-        for v in statement.variables
-        if np.any((places >= statement.spans[v.id].start) & (places < statement.spans[v.id].stop))
-    ]
-    if len(names) > 1 and len(places) == sum(
-        v.size for v in statement.variables if v.name() in names
-    ):
-        return ", ".join(names)
+    touched = [v for v in statement.variables if np.any(_inside(places, statement.spans[v.id]))]
+    if len(places) == sum(variable.size for variable in touched):
+        return ", ".join(variable.name() for variable in touched)
     first, last = (statement.entry(int(places[k])) for k in (0, -1))
     return f"{first} to {last} ({len(places)} entries)"
+
+
+def _inside(places: Array, span: slice) -> Array:
+    return np.asarray((places >= span.start) & (places < span.stop))

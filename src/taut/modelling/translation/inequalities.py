@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -13,25 +13,17 @@ from cvxpy.constraints.zero import Equality, Zero
 
 from ...engine import Array
 from ...problem.constraints import distinct
-from ...problem.domains import Domain
-from ...problem.domains.support import bounding_box
 from .atoms.table import refuse_unsupported
-from .attributes import is_symmetric, limits, mirrored, pattern
+from .attributes import limits, mirrored, pattern
 from .reading import checked
 
-if TYPE_CHECKING:
-    from .statement import Statement
-
 __all__ = [
-    "AttributeRows",
     "Excess",
     "announced_rows",
     "attribute_constraints",
-    "attribute_rows",
     "bounds_of",
     "excesses_of",
     "label_of",
-    "refuse_unknown",
     "row_names",
     "stated_rows",
 ]
@@ -77,65 +69,6 @@ def stated_rows(constraints: list[Any], induced: frozenset[int] = frozenset()) -
         for position, constraint in enumerate(constraints, 1)
         for excess in excesses_of(constraint)
     ]
-
-
-class AttributeRows(NamedTuple):
-    """How the attributes of variables are treated."""
-
-    excesses: list[Excess]
-    """Those of attributes that are played as constraints."""
-    implied: list[Excess]
-    """Bounds that hold on the whole domain, and are therefore not played."""
-    unseen: bool
-    """Whether a variable is symmetric or has a pattern of zeros, which no constraint expresses."""
-    notes: list[str]
-
-
-def attribute_rows(statement: Statement, domain: Domain, semidefinite: set[int]) -> AttributeRows:
-    """The attributes of variables as excesses, unless they hold on the whole domain.
-
-    `semidefinite` are variables, by id, that the domain keeps semidefinite.
-    """
-    played: list[Excess] = []
-    notes: list[str] = []
-    implied: list[Excess] = []
-    low, high = bounding_box(domain)
-    unseen = False
-    for variable in statement.variables:
-        lower, upper = (np.ravel(edge) for edge in limits(variable))
-        span, name = statement.spans[variable.id], variable.name()
-        for side, stated, inside in (
-            ("lower", lower, bool(np.all(low[span] >= lower))),
-            ("upper", upper, bool(np.all(high[span] <= upper))),
-        ):
-            if not np.any(np.isfinite(stated) & np.ravel(pattern(variable))):
-                continue
-            where = "the domain" if inside else "constraints"
-            notes.append(f"{name}: {side} bounds are part of {where}")
-            bounds = implied if inside else played
-            bounds += [
-                excess._replace(label=f"{name}: {side} bound")
-                for constraint in bounds_of(variable, [side])
-                for excess in excesses_of(constraint)
-            ]
-        if is_symmetric(variable):
-            notes.append(
-                f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
-                "counts"
-            )
-            _check_mirror(name, variable.shape, low[span], high[span])
-        unseen |= is_symmetric(variable) or not np.all(pattern(variable))
-        if not np.all(pattern(variable)):
-            notes.append(
-                f"{name}: zeros are part of the domain; only the other entries of a decision count"
-            )
-        for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
-            if variable.attributes[attribute] and variable.id in semidefinite:
-                notes.append(f"{name}: {attribute} is part of the domain")
-            elif variable.attributes[attribute]:
-                played.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
-                notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
-    return AttributeRows(played, implied, unseen, notes)
 
 
 def excesses_of(constraint: Any) -> list[Excess]:
@@ -215,18 +148,6 @@ def bounds_of(variable: Any, sides: Sequence[str] = ("lower", "upper")) -> list[
     return constraints
 
 
-def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> None:
-    """The symmetric part of a decision must lie in the domain like the decision itself."""
-    if any(
-        not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape)))
-        for edge in (low, high)
-    ):
-        raise ValueError(
-            f"domain: got a set that is not invariant under transposing {name}; expected one "
-            "that is, because the variable is symmetric"
-        )
-
-
 LONGEST = 48
 """A constraint that takes more letters is named by its position."""
 
@@ -263,33 +184,21 @@ def row_names(excesses: list[Excess]) -> tuple[str, ...]:
     return distinct(plain)
 
 
-def announced_rows(announced: Any, recourse: dict[Any, Any]) -> list[Excess]:
-    """Announced constraints as expressions that must not exceed zero, found to be convex."""
+def announced_rows(announced: Any, recourse: Iterable[Any], variables: list[Any]) -> list[Excess]:
+    """Announced constraints on the `variables` of the decision as expressions that must not exceed
+    zero, found to be convex."""
     if isinstance(announced, (list, tuple)) and not announced:
         return []
     _, stated = checked(cp.Constant(0.0), announced, "announced")
     for constraint in stated:
         refuse_unsupported(constraint)
-        late = next(
-            (v.name() for v in constraint.variables() if any(v is known for known in recourse)),
-            None,
-        )
-        if late is not None:
+        for variable in constraint.variables():
+            if any(variable is known for known in variables):
+                continue
+            late = any(variable is known for known in recourse)
+            why = "chosen after the data" if late else "in neither the loss nor other constraints"
             raise ValueError(
-                f"announced: got the variable {late}, which is chosen after the data; expected "
+                f"announced: got the variable {variable.name()}, which is {why}; expected "
                 "constraints on the decision"
             )
     return stated_rows(stated)
-
-
-def refuse_unknown(rows: list[Excess], variables: list[Any]) -> None:
-    """Raise if announced constraints contain a variable that neither loss nor other constraints
-    contain."""
-    known = {variable.id for variable in variables}
-    for row in rows:
-        for variable in row.expression.variables():
-            if variable.id not in known:
-                raise ValueError(
-                    f"announced: got the variable {variable.name()}, which is in neither the loss "
-                    "nor the other constraints; expected constraints on the decision"
-                )

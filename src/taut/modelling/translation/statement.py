@@ -31,7 +31,7 @@ from .attributes import (
     value_of,
     wrapped,
 )
-from .inequalities import Excess, announced_rows, refuse_unknown
+from .inequalities import announced_rows
 from .parameters import Range, chosen_parameters, refuse_foreign
 from .reading import checked, leaves_of, parameters_of
 from .round_data import Keys
@@ -168,12 +168,11 @@ class Statement:
         )
         """The model without the variables that are chosen after the data of a round."""
         self.objective, self.stated = checked(self.after.loss, self.after.constraints)
-        self.announced_rows: list[Excess] = announced_rows(request.announced, self.after.values)
-        """What must not exceed zero and is known before a decision is played."""
         parts = [self.objective, *self.stated]
         self.variables = leaves_of(parts, "variables")
         self.size = sum(variable.size for variable in self.variables)
-        refuse_unknown(self.announced_rows, self.variables)
+        self.announced_rows = announced_rows(request.announced, self.after.values, self.variables)
+        """What must not exceed zero and is known before a decision is played."""
         parts += [row.expression for row in self.announced_rows]
         parameters = leaves_of(parts, "parameters")
         refuse_foreign(parameters, self.variables)

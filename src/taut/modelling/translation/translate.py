@@ -1,11 +1,18 @@
-"""Translation of CVXPY expressions into JAX functions of their variables and parameters."""
+"""Translation of CVXPY expressions into JAX functions of their variables and parameters.
+
+Expressions that loops build have one structure, with other entries and numbers in it. They are
+evaluated together: `for t in range(24): cost += price[t] * buy[t]` builds 24 products, which differ
+in the entries of variables and parameters and the constants in it, so that one product of vectors
+computes them all. Such a model costs about as much as the same model written with vectors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from functools import reduce
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import jax
@@ -14,12 +21,12 @@ import numpy as np
 from cvxpy.atoms.atom import Atom
 from cvxpy.expressions.leaf import Leaf
 
-from .alike import Alike, grouped
-from .atoms.rules import fit, take
+from ...engine import Array
+from .atoms.rules import fit, is_negated, take
 from .atoms.table import UnsupportedAtom, operands, operation
 from .attributes import constant_value
 
-__all__ = ["Evaluate", "EvaluateAll", "translate", "translate_all", "translate_rows"]
+__all__ = ["Evaluate", "EvaluateAll", "grouped", "translate", "translate_all", "translate_rows"]
 
 Values = Mapping[int, jax.Array]
 Evaluate = Callable[[Values, Values], jax.Array]
@@ -61,8 +68,8 @@ def translate_rows(expressions: Sequence[Any]) -> EvaluateAll:
     be joined.
 
     Their entries in row order, one array after another, are those of the expressions. Expressions
-    of one structure, which loops build, are computed together (see `alike`), and neighbours among
-    them are returned as one array.
+    of one structure, which loops build, are computed together, and neighbours among them are
+    returned as one array.
     """
     program = _Program()
     return program.evaluator(program.rows(expressions))
@@ -190,3 +197,186 @@ def _value_of(leaf: Any, given: Values) -> Any:
             f"array of shape {leaf.shape}"
         )
     return given[leaf.id]
+
+
+FEWEST = 4
+"""So many expressions of one structure are evaluated together; fewer are evaluated one by one."""
+LARGEST = 1000
+"""Expressions with more entries than this are evaluated one by one: nothing would be gained."""
+
+READ = frozenset(("MatrixFrac", "QuadForm", "quad_over_lin"))
+"""Atoms whose operation depends on the value of their second argument, if it is constant."""
+
+Read = Callable[[Any], jax.Array]
+"""The value of a leaf."""
+
+
+class _Part(NamedTuple):
+    """Entries of a variable or parameter; all of it in its shape, if `places` is None."""
+
+    leaf: Any
+    places: Array | None
+
+
+class Alike(NamedTuple):
+    """Expressions of one structure."""
+
+    members: list[int]
+    """Their numbers in the list that was grouped."""
+    first: Any
+    slots: list[list[Any]]
+    """For each place of the structure, what the members have there: parts of leaves, or numbers."""
+
+    def evaluator(self) -> Callable[[Read, Any], jax.Array]:
+        """A function of the leaves' values and the float type that returns all values, (member,
+        *shape)."""
+        stacks = [_stacked(slot) for slot in self.slots]
+        run = _runner(self.first)
+        axes = tuple(axis for axis, _ in stacks)
+
+        def evaluate(read: Read, dtype: Any) -> jax.Array:
+            parts = [give(read, dtype) for _, give in stacks]
+            if all(axis is None for axis in axes):
+                return jnp.broadcast_to(run(*parts), (len(self.members), *self.first.shape))
+            return jax.vmap(run, in_axes=axes)(*parts)
+
+        return evaluate
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The variables and parameters."""
+        return [part.leaf for slot in self.slots for part in slot if isinstance(part, _Part)]
+
+
+def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
+    """Groups of at least `FEWEST` expressions of one structure, and the numbers of all others."""
+    if len(expressions) < FEWEST:
+        return [], list(range(len(expressions)))
+    by_structure: dict[Any, list[tuple[int, list[Any]]]] = {}
+    rest = []
+    for k, expression in enumerate(expressions):
+        slots: list[Any] = []
+        key = None if expression.size > LARGEST else _structure(expression, slots)
+        if key is None:
+            rest.append(k)
+        else:
+            by_structure.setdefault(key, []).append((k, slots))
+    groups: list[Alike] = []
+    for members in by_structure.values():
+        numbers = [k for k, _ in members]
+        if len(members) < FEWEST or not any(isinstance(part, _Part) for part in members[0][1]):
+            rest += numbers
+            continue
+        slots = [list(parts) for parts in zip(*(slots for _, slots in members), strict=True)]
+        groups.append(Alike(numbers, expressions[numbers[0]], slots))
+    return groups, sorted(rest)
+
+
+def _structure(expression: Any, slots: list[Any]) -> Any:
+    """A key that is equal for expressions of one structure; None if the expression must be
+    evaluated alone.
+
+    Leaves and constants are appended to `slots`.
+    """
+    part = _part(expression)
+    if part is not None:
+        slots.append(part)
+        return "leaf", expression.shape
+    name = type(expression).__name__
+    if not isinstance(expression, (Atom, cp.Constant)) or name == "perspective":
+        return None
+    constant = constant_value(expression)
+    if constant is not None:
+        if np.iscomplexobj(constant):
+            return None
+        slots.append(constant)
+        return "constant", expression.shape
+    second = constant_value(expression.args[1]) if name in READ else None
+    try:  # CVXPY copies atoms with these data, so that they determine an atom
+        data = _plain([expression.get_data(), None if second is None else second.ravel().tolist()])
+    except TypeError:
+        return None
+    keys = []
+    for operand in operands(expression):
+        key = _structure(operand, slots)
+        if key is None:
+            return None
+        keys.append(key)
+    # A sum takes what is negated in it as an operand to subtract.
+    signs = tuple(map(is_negated, expression.args))
+    return type(expression), expression.shape, data, signs, tuple(keys)
+
+
+def _part(expression: Any) -> _Part | None:
+    """The entries of a leaf that an expression consists of, if it is a leaf or a selection from
+    one."""
+    if isinstance(expression, (cp.Variable, cp.Parameter)):
+        return _Part(expression, None)
+    name = type(expression).__name__
+    inner = _part(expression.args[0]) if name in ("index", "special_index") else None
+    if inner is None:
+        return None
+    places = _places(inner).reshape(expression.args[0].shape)
+    key = expression.key if name == "special_index" else expression.get_data()[1]
+    return _Part(inner.leaf, np.asarray(places[key]).reshape(expression.shape))
+
+
+def _places(part: _Part) -> Array:
+    every = np.arange(part.leaf.size).reshape(part.leaf.shape)
+    return every if part.places is None else part.places
+
+
+def _plain(data: Any) -> Any:
+    """The data of an atom in a form that can be compared; raises TypeError for others."""
+    if data is None or isinstance(data, (bool, int, float, str, Fraction)):
+        return data
+    if isinstance(data, (list, tuple)):
+        return tuple(map(_plain, data))
+    if isinstance(data, slice):
+        return "slice", data.start, data.stop, data.step
+    if isinstance(data, np.generic):
+        return data.item()
+    if isinstance(data, cp.Constant) and data.size == 1:
+        return float(np.ravel(data.value)[0])
+    raise TypeError(type(data).__name__)
+
+
+def _stacked(slot: list[Any]) -> tuple[int | None, Callable[[Read, Any], Any]]:
+    """The values of one place: the axis along which they differ, if they do, and a function that
+    gives them."""
+    if not isinstance(slot[0], _Part):
+        if all(np.array_equal(part, slot[0]) for part in slot):
+            return None, lambda read, dtype: slot[0].astype(dtype)
+        numbers = np.stack(slot)
+        return 0, lambda read, dtype: numbers.astype(dtype)
+    leaf, places = slot[0]
+    if all(part.leaf is leaf for part in slot):
+        if all(part.places is None for part in slot):
+            return None, lambda read, dtype: read(leaf)
+        if places is not None and all(np.array_equal(part.places, places) for part in slot):
+            return None, lambda read, dtype: take(read(leaf), places)
+        where = np.stack([_places(part) for part in slot])
+        return 0, lambda read, dtype: take(read(leaf), where)
+    return 0, lambda read, dtype: jnp.stack(
+        [
+            read(part.leaf) if part.places is None else take(read(part.leaf), part.places)
+            for part in slot
+        ]
+    )
+
+
+def _runner(first: Any) -> Callable[..., jax.Array]:
+    """The expression as a function of what is in its slots, in the order of `_structure`."""
+    count = 0
+
+    def built(expression: Any) -> Callable[[tuple[Any, ...]], Any]:
+        nonlocal count
+        if _part(expression) is not None or constant_value(expression) is not None:
+            place, count = count, count + 1
+            return lambda parts: parts[place]
+        apply = operation(expression)
+        inner = [built(operand) for operand in operands(expression)]
+        return lambda parts: apply(*(operand(parts) for operand in inner))
+
+    value = built(first)
+    return lambda *parts: jnp.asarray(value(parts))

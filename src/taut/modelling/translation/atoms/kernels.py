@@ -213,17 +213,11 @@ def _huber_jvp(primals: Pair, tangents: Pair) -> Pair:
 
 
 def top_sum(x: jax.Array, k: float) -> jax.Array:
-    """Sum of the `k` largest entries along the last axis, for any k > 0; ties share their weight
-    evenly."""
-    length = x.shape[-1]
-    if k >= length:
-        return jnp.sum(x, -1)
-    fixed = jax.lax.stop_gradient(x)
-    place = length - math.ceil(k)
-    threshold = jnp.sort(fixed, -1)[..., place : place + 1]
-    above, level = fixed > threshold, fixed == threshold
-    rest = (k - jnp.sum(above, -1, keepdims=True)) / jnp.sum(level, -1, keepdims=True)
-    weight = jnp.where(above, 1, jnp.where(level, rest, 0)).astype(x.dtype)
+    """Sum of the `k` largest entries along the last axis, for any k > 0; of equal ones the first
+    counts as the largest."""
+    # By rank: no entry need equal the k-th largest if the compiler computes the entries twice.
+    rank = jnp.argsort(jnp.argsort(-jax.lax.stop_gradient(x), axis=-1), axis=-1)
+    weight = jnp.clip(k - rank, 0, 1).astype(x.dtype)
     return jnp.sum(weight * x, -1)
 
 
