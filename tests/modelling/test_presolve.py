@@ -157,7 +157,7 @@ def test_a_given_domain_is_compared_with_rows_that_choices_after_the_data_add():
     d = cp.Parameter(2, name="d", bounds=[-1, 1])
     rows = [y >= x, y >= -x, y <= 1, cp.sum(y) >= -3]
     problem = taut.from_cvxpy(
-        d @ x + cp.sum_squares(y),
+        d @ x + cp.sum(y),
         [*rows, x[0] <= 3],
         taut.Box(-1, 1, shape=2),
         recourse=[y],

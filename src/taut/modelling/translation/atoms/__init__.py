@@ -1,5 +1,5 @@
 """Translations of CVXPY's atoms to JAX functions.
 
-`table` says which atoms are supported, `rules` has the translation of each, and `kernels` the
-numerical functions behind them.
+Read `table` first: it says which atoms are supported. `rules` has the translation of each, and
+`kernels` the numerical functions behind them.
 """
