@@ -26,7 +26,7 @@ from .tables import check_order, labels_of, looks_up_names, plain
 from .tracing import traced
 
 if TYPE_CHECKING:
-    from ..judge.facts.fact import Facts
+    from ..judge.facts.find import Facts
 
 __all__ = ["Problem"]
 
