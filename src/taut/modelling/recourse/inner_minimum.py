@@ -1,5 +1,4 @@
-"""The smallest value of a small quadratic program as a CVXPY atom: CVXPY can solve it, taut can
-compile and bound it.
+"""The smallest value of a small quadratic program as a CVXPY atom, which taut compiles and bounds.
 
 The caps of `interior_point.Program` must be at least as large as the multipliers of the program at
 some solution, for all decisions and data. Solutions of a quadratic program solve the linear program
@@ -15,20 +14,16 @@ from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any, cast
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
 from cvxpy.atoms.atom import Atom
-from cvxpy.reductions.dcp2cone.canonicalizers import CANON_METHODS
-from cvxpy.utilities import scopes
-from scipy import sparse
 from scipy.optimize import linprog
 
 from ...engine import Array
 from ...intervals.arithmetic import last, reduced
 from ...intervals.enclosure import Enclosure, Interval, Unknown, result
-from ...problem.conic import Solver, linear_cones, upper_triangle
+from ...problem.conic import Columns, Solver, linear_cones
 from .interior_point import Program, minimum
 
 if TYPE_CHECKING:
@@ -197,10 +192,9 @@ class Inner:
             matrix = np.block(
                 [[self.matrix[:p], np.zeros((p, m))], [self.matrix[p:], slack], [none, slack]]
             )
-            self._solver = Solver(sparse.csc_matrix(matrix), linear_cones(p, 2 * m))
+            self._solver = Solver(Columns.of(matrix), linear_cones(p, 2 * m))
         slope, offsets = np.append(costs, self.caps), np.append(-rows, np.zeros(m))
-        curvature = upper_triangle(self.quadratic, np.arange(n))
-        solutions = self._solver.solutions(curvature, slope, offsets)
+        solutions = self._solver.solutions(self.quadratic, slope, offsets)
         best = min(solutions, key=lambda solution: solution.error)
         w = best.v[:n]
         return float(0.5 * w @ self.quadratic @ w + slope @ best.v)
@@ -232,9 +226,8 @@ class InnerMinimum(Atom):  # type: ignore[misc]
         return (False, False)
 
     def is_atom_convex(self) -> bool:
-        """Convex in the right-hand sides. CVXPY's rules for parameters count them as variables."""
-        costs = self.args[2]
-        return bool(costs.is_affine()) if scopes.dpp_scope_active() else not costs.variables()
+        """Convex in the right-hand sides."""
+        return not self.args[2].variables()
 
     def is_atom_concave(self) -> bool:
         """Not concave."""
@@ -263,7 +256,7 @@ class InnerMinimum(Atom):  # type: ignore[misc]
         return np.asarray(sum(self.inner.value(r, c) for r, c in zip(rows, costs, strict=True)))
 
     def _grad(self, values: list[Any]) -> list[Any]:
-        """CVXPY needs no gradient: hindsight solves the program, learners use `jax_operation`."""
+        """Not needed: everybody differentiates `jax_operation`."""
         return [None] * len(values)
 
     def _domain(self) -> list[Any]:
@@ -286,29 +279,6 @@ class InnerMinimum(Atom):  # type: ignore[misc]
     def interval_rule(self, *of: Enclosure) -> Enclosure:
         """Bounds on the value and its gradient, from bounds on the arguments."""
         return _bounds(self.inner, *of)
-
-
-def _canonical(atom: Any, args: list[Any], solver_context: Any = None) -> tuple[Any, list[Any]]:
-    """The program itself, for CVXPY's solvers."""
-    equations, limits, costs = args
-    program = atom.inner.program
-    p = program.equations
-    w, excess = cp.Variable((limits.shape[0], program.matrix.shape[1])), cp.Variable(limits.shape)
-    rows = [equations + w @ program.matrix[:p].T == 0] if p else []
-    rows += [limits + w @ program.matrix[p:].T <= excess, excess >= 0]
-    value = cp.sum(cp.multiply(costs, w)) + cp.sum(excess @ program.caps)
-    values, vectors = np.linalg.eigh(program.quadratic)
-    root = (vectors * np.sqrt(np.maximum(values, 0) / 2))[
-        :, values > 1e-13 * max(values.max(), 1e-300)
-    ]
-    if not root.shape[1]:
-        return value, rows
-    level = cp.Variable()
-    flat = cp.vec(w @ root, order="F")
-    return value + level, [*rows, cp.SOC(level + 1, cp.hstack([level - 1, 2 * flat]))]
-
-
-CANON_METHODS[InnerMinimum] = _canonical
 
 
 def _edges(of: Sequence[Enclosure]) -> tuple[Array, Array]:

@@ -40,34 +40,21 @@ __all__ = ["FlatCopy", "Request", "Statement"]
 
 
 class FlatCopy:
-    """Copies of CVXPY expressions whose variables are affine in one flat variable.
+    """Copies of CVXPY expressions whose variables are parts of one flat variable.
 
     Arguments:
         variables: the model's variables; their entries, in row order, follow one another in the
             flat decision.
         parameters: those that change with the round: copies take their place, in `parameters`.
         fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
-        centre: the flat decision is centre + scale * `variable`.
-        scale: see `centre`.
 
     `ties` are constraints that keep irrelevant parts of a decision (the antisymmetric part of a
     symmetric variable, entries outside of a pattern) at zero. `links` are constraints that programs
     with the copies need, too.
     """
 
-    def __init__(
-        self,
-        variables: list[Any],
-        parameters: list[Any],
-        fixed: dict[int, Any],
-        centre: Array | None = None,
-        scale: float = 1.0,
-    ) -> None:
-        size = sum(variable.size for variable in variables)
-        self.variable = cp.Variable(size)
-        self.decision = (
-            self.variable if centre is None else np.ravel(centre) + scale * self.variable
-        )
+    def __init__(self, variables: list[Any], parameters: list[Any], fixed: dict[int, Any]) -> None:
+        self.variable = cp.Variable(sum(variable.size for variable in variables))
         self.parameters = [_twin(parameter) for parameter in parameters]
         self._twins: dict[int, Any] = {
             id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)
@@ -77,7 +64,7 @@ class FlatCopy:
         self.links: list[Any] = []
         spans = spans_of(variables)
         for variable in variables:
-            part = self.decision[spans[variable.id]]
+            part = self.variable[spans[variable.id]]
             self._twins[id(variable)] = wrapped(variable, part)
             self.ties += ties(variable, part)
 
@@ -196,15 +183,6 @@ class Statement:
         return tuple(only.shape) if len(self.variables) == 1 and only.shape else (self.size,)
 
     @cached_property
-    def parametrized(self) -> bool:
-        """Whether CVXPY's conic form of the model is affine in the data: disciplined parametrized
-        programming. Convexity, which is proven for all data, does not need it."""
-        parts = [self.objective, *self.stated]
-        if self._constants:
-            parts = [part.tree_copy(dict(self._constants)) for part in parts]
-        return all(part.is_dcp(dpp=True) for part in parts)
-
-    @cached_property
     def forms(self) -> AffineForms:
         """Affine forms over the flat decision, for expressions without per-round parameters.
         Symmetry and zeros are built in."""
@@ -264,10 +242,9 @@ class Statement:
             if np.any(guess) and parameter.id in used
         ]
 
-    def flat_copy(self, centre: Array | None = None, scale: float = 1.0) -> FlatCopy:
-        """Copies of the expressions over one flat variable u, for the decision centre + scale *
-        u."""
-        return FlatCopy(self.variables, self.parameters, self._constants, centre, scale)
+    def flat_copy(self) -> FlatCopy:
+        """Copies of the expressions over one flat variable, the decision."""
+        return FlatCopy(self.variables, self.parameters, self._constants)
 
     @cached_property
     def _constants(self) -> dict[int, Any]:
