@@ -7,7 +7,7 @@ import pytest
 import taut
 from taut.play import simulation
 from taut.player import growth
-from taut.player.copies import unpickled
+from taut.player.file import contents, unpickled
 
 ROUNDS, SEEDS = 40, 2
 
@@ -28,10 +28,14 @@ def played():
     learner = taut.HalfSpace(0.2, 2.0, memory=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "ROOM", 5)
-        grown, larger = [], simulation.Simulation._larger
-        patch.setattr(
-            simulation.Simulation, "_larger", lambda self: grown.append(self.room) or larger(self)
-        )
+        grown, sized = [], simulation.Simulation._with_learners
+
+        def watched(self, room, short):
+            if room != self.room:
+                grown.append(self.room)
+            return sized(self, room, short)
+
+        patch.setattr(simulation.Simulation, "_with_learners", watched)
         run = taut.simulate(learner, game, tangents(), seeds=SEEDS, record=("decisions",), chunk=16)
     assert grown == [5, 10]  # in two different chunks
     return game, run
@@ -103,7 +107,7 @@ def test_a_player_makes_room_and_plays_what_a_simulation_plays(played, tmp_path,
 def test_a_file_that_asks_for_more_room_than_it_fills_is_refused(played, tmp_path):
     game, run = played
     player = taut.Player(run.learner, game, count=1)
-    saved, arrays = player._contents()
+    saved, arrays = contents(player)
     for room in (10**9, 0, "64"):
         with pytest.raises(ValueError, match=r"numbers, but it contains|room is"):
             unpickled(run.learner, game, {**saved, "room": room}, arrays)
