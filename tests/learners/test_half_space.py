@@ -11,19 +11,19 @@ import pytest
 
 import taut
 from learners import half_space_reference as reference
-from learners.harness import check_formula
+from learners.harness import check_formula, conforms
 from taut.judge.guarantees import setting_of
 from taut.learners.half_space import guarantees as half_space_guarantees
 from taut.learners.half_space import method as half_space
 from taut.learners.half_space.joint_projection import project_jointly
 from taut.learners.half_space.method import CARDS, HalfSpace
 from taut.learners.schedules import AdaGradNorm, Constant, Inverse, InverseRoot
-from taut.testing import parametrize_with_checks, run_check
+from taut.testing import parametrize_with_checks
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    conforms(card, check)
 
 
 # -- Golden rounds: three rounds of three moving half-planes on the unit disc, from (0.5, 0)

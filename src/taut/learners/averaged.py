@@ -37,7 +37,7 @@ from .base import (
     learner_dataclass,
 )
 from .bounds.averaged import LEFT_OVER
-from .card import Card, Growth
+from .card import ROOT, Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
 from .half_space.method import HalfSpace, sizes
 from .protocols import is_random, multiplier_of, seeded
@@ -267,7 +267,6 @@ class Averaged(Learner):
         return multiplier_of(self.learner, state.inner._replace(x=state.x), round)
 
     # -- What is proven
-    # ------------------------------------------------------------
 
     def uncovered(self, feedback: Feedback) -> str:
         """Errors of constraint values are covered if sigma is given; those of gradients for affine
@@ -488,7 +487,6 @@ def _start(setting: Setting) -> float:
 
 
 _OURS = "docs/theory.md, Noise"
-_ORACLES = frozenset({"gradient", "values", "pullback", "project"})
 _COST = (
     "m constraint values, m vector-Jacobian products, projections on the domain and all "
     "estimated rows"
@@ -511,7 +509,7 @@ CARDS = (
         affine_constraints=True,
         separate=True,
         feedback=("full", "noisy", "batched"),
-        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt(T log T)", 0.5)},
+        growth={"regret": ROOT, "violation": Growth("sqrt(T log T)", 0.5)},
     ),
     Card(
         "averaged-smooth",
@@ -525,7 +523,7 @@ CARDS = (
         slater=True,
         separate=True,
         feedback=("full", "noisy"),
-        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
+        growth={"regret": ROOT, "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
     ),
     Card(
         "averaged-blocks",
