@@ -469,7 +469,9 @@ def test_a_constraint_without_slope_is_not_the_most_violated_half_space():
     models = half_space._Models(
         jnp.asarray([[0.0, 0.0], [0.6, 0.8], [1.0, 0.0]]), jnp.asarray([0.0, -0.5, -0.7])
     )
-    assert half_space._most_violated(models).tolist() == [False, True, False]
+    first, normal, distance = half_space._most_violated(models)
+    assert first.tolist() == [False, True, False]
+    assert (normal.tolist(), float(distance)) == ([0.6, 0.8], -0.5)
 
 
 @pytest.mark.parametrize(("margin", "multiplier"), [(0.0, 1.75), (0.1, 2.0)])
