@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -171,29 +172,6 @@ class Averaged(Learner):
         one = constants.constraint_count == 1
         inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")
         return cls(inner, rounds, sigma, gradient_sigma, bend, held, rows)
-
-    @classmethod
-    def smooth(
-        cls,
-        constants: Constants,
-        horizon: int,
-        domain: Domain | None = None,
-        sigma: float | None = None,
-    ) -> Averaged:
-        """The same for rows with a bounded curvature L."""
-        return cls.tuned(constants, horizon, domain, sigma, rows="smooth")
-
-    @classmethod
-    def blocks(
-        cls,
-        constants: Constants,
-        horizon: int,
-        domain: Domain | None = None,
-        sigma: float | None = None,
-        block: int | None = None,
-    ) -> Averaged:
-        """The same for any convex rows: each decision is held for a block of rounds."""
-        return cls.tuned(constants, horizon, domain, sigma, rows="convex", block=block)
 
     @property
     def random(self) -> bool:
@@ -513,7 +491,7 @@ CARDS = (
     ),
     Card(
         "averaged-smooth",
-        Averaged.smooth,
+        partial(Averaged.tuned, rows="smooth"),
         "Averaged rows, smooth",
         f"{_OURS}, N2",
         assumptions=(*_ASSUMES, "smooth constraints with exact gradients", "Slater's condition"),
@@ -527,7 +505,7 @@ CARDS = (
     ),
     Card(
         "averaged-blocks",
-        Averaged.blocks,
+        partial(Averaged.tuned, rows="convex"),
         "Averaged rows, blocks",
         f"{_OURS}, N3",
         assumptions=(*_ASSUMES, "exact gradients of the constraints"),
