@@ -77,7 +77,8 @@ def loss_of_round(loss: Callable[..., Any], x: jax.Array, z: Any) -> jax.Array:
     """Return a user's loss in the type of the decision. Arrays are refused: their sums and means
     would be taken for the loss of a round."""
     value = jnp.asarray(loss(x, z), x.dtype)
-    refuse_array(value.shape, "stream")
+    if value.shape:
+        refuse_array(value.shape, "stream")
     return value
 
 
