@@ -47,7 +47,7 @@ CURVED_ROWS = 4
 """Constraints up to which second derivatives are bounded."""
 OUTSIDE = 64
 """Units of rounding by which a vertex of the feasible set may lie outside the domain."""
-INTERVALS = "by interval arithmetic"
+INTERVALS, AFFINE = "by interval arithmetic", "affine functions by the traced program"
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,8 @@ def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
     if ranges is not None:
         found["loss_lipschitz"] = Fact(ranges.lipschitz, PROVEN, rounds)
         found["loss_range"] = Fact(ranges.range, PROVEN, rounds)
+        if ranges.affine:
+            return found | {"convex_losses": Fact(1, PROVEN, AFFINE)}
     pieces = _if_known(_pieces, problem.loss, problem, stream)
     if pieces is not None:
         if pieces.convex:
@@ -219,8 +221,7 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
 
 
 def _convex(pieces: Pieces) -> Fact:
-    what = "maxima of affine functions" if pieces.sign else "affine functions"
-    return Fact(1, PROVEN, f"{what} by the traced program")
+    return Fact(1, PROVEN, f"maxima of {AFFINE}" if pieces.sign else AFFINE)
 
 
 def _steepest(pieces: Pieces) -> Fact:

@@ -21,9 +21,15 @@ import numpy as np
 
 from ...engine import Array, default_float
 from ...intervals.enclosure import Unknown
-from ...intervals.of_jaxpr import CUSTOM, MOVES, contraction, is_log_add_exp, rearrangement
+from ...intervals.of_jaxpr import (
+    CUSTOM,
+    MOVES,
+    computed,
+    contraction,
+    is_log_add_exp,
+    rearrangement,
+)
 from ...jax_internals import bind, derivative_file
-from ...jaxpr.numpy_rules import is_ordinary, operation
 from ...jaxpr.walk import CALLS, called, equations, evaluate
 
 __all__ = [
@@ -143,27 +149,13 @@ def _apply(equation: Any, operands: list[Any]) -> Sequence[Any]:
     if name in CALLS and (not moves or has_usual_derivative(equation)):
         return evaluate(called(equation), operands, _apply, PLAIN_CALLS)
     if not moves:
-        return _computed(equation, operands)
+        return computed(equation, operands)
     if name in MOVES:
         return _moved(equation, operands)
     rule = _RULES.get(name)
     if rule is None:
         raise Unknown(f"the operation {name} is not piecewise affine, as far as is known")
     return [rule(*operands, **equation.params)]
-
-
-def _computed(equation: Any, operands: list[Any]) -> list[Array]:
-    """The results of an operation on known numbers: in NumPy, or compiled by JAX, which takes
-    longer."""
-    variables = (*equation.invars, *equation.outvars)
-    made = None
-    if all(is_ordinary(variable.aval.dtype) for variable in variables):
-        made = operation(equation, 0, [True] * len(operands))
-    if made is None:
-        return [np.asarray(value) for value in bind(equation, operands)]
-    types = [variable.aval.dtype for variable in equation.invars]
-    result = made(*(np.asarray(one, dtype) for one, dtype in zip(operands, types, strict=True)))
-    return list(result) if equation.primitive.multiple_results else [np.asarray(result)]
 
 
 def _constant(value: Any, size: int) -> Pieces:
