@@ -252,8 +252,7 @@ def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[
     found: dict[str, Any] = {"convex_constraints": _convex(pieces)}
     if affine:
         found["constraint_smoothness"] = Fact(0.0, PROVEN, "all constraints are affine")
-    size = pieces.size
-    normals = _if_known(distinct, pieces.slopes.reshape(-1, size), pieces.offsets.ravel())
+    normals = _if_known(distinct, pieces.rows)
     if normals is None or not 0 < len(normals) <= MOST:
         return found
     seen = "" if stream is None else f" in the data of {stream.horizon:,} rounds"
@@ -279,9 +278,7 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
         return {}
     space = Space.of(domain)
     low, high = (space.low, space.high) if boxed else bounding_box(domain)
-    slopes, offsets = pieces.slopes.reshape(-1, size), pieces.offsets.ravel()
-    moving = np.any(slopes != 0, axis=1)
-    rows: Array = np.unique(np.column_stack([slopes, offsets])[moving], axis=0)
+    rows: Array = np.unique(pieces.rows[np.any(pieces.rows[:, :-1] != 0, axis=1)], axis=0)
     sides, levels, ball = np.zeros((0, size)), np.zeros(0), None
     if boxed:
         sides, levels = np.concatenate([np.eye(size), -np.eye(size)]), np.concatenate([high, -low])

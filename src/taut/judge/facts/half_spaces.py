@@ -84,6 +84,11 @@ class Pieces:
         return int(self.functions.shape[-1]) - 1
 
     @property
+    def rows(self) -> Array:
+        """All affine functions, (function, entry of the decision and one more)."""
+        return self.functions.reshape(-1, self.size + 1)
+
+    @property
     def steepest(self) -> float:
         """The largest norm of a slope. A gradient is a mean of slopes, so none is larger."""
         return float(np.linalg.norm(self.slopes, axis=-1).max(initial=0))
@@ -113,16 +118,17 @@ def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = 
     return result
 
 
-def distinct(slopes: Array, offsets: Array) -> Array:
-    """Unit normals of the different half-spaces {x : slope.x + offset <= 0}, one for each.
+def distinct(functions: Array) -> Array:
+    """Unit normals of the different half-spaces {x : slope.x + offset <= 0}, one for each; the
+    offset is the last entry of a function.
 
     Pieces that do not depend on the decision and hold are left out.
     """
-    length = np.linalg.norm(slopes, axis=-1)
-    if np.any(offsets[length == 0] > 0):
+    length = np.linalg.norm(functions[:, :-1], axis=-1)
+    if np.any(functions[length == 0, -1] > 0):
         raise Unknown("a constraint does not depend on the decision and is violated")
     moving = length > 0
-    rows = np.column_stack([slopes[moving], offsets[moving]]) / length[moving][:, None]
+    rows = functions[moving] / length[moving][:, None]
     scale = np.maximum(1, np.abs(rows[:, -1:]))
     _, first = np.unique(np.round(rows / scale / SAME), axis=0, return_index=True)
     normals: Array = rows[np.sort(first), :-1]
