@@ -28,16 +28,14 @@ def played():
     learner = taut.HalfSpace(0.2, 2.0, memory=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "ROOM", 5)
-        grown, sized = [], simulation.Simulation._with_learners
-
-        def watched(self, room, short):
-            if room != self.room:
-                grown.append(self.room)
-            return sized(self, room, short)
-
-        patch.setattr(simulation.Simulation, "_with_learners", watched)
+        grown, padded = [], simulation.Simulation._padded
+        patch.setattr(
+            simulation.Simulation,
+            "_padded",
+            lambda self, carry: grown.append(self.room) or padded(self, carry),
+        )
         run = taut.simulate(learner, game, tangents(), seeds=SEEDS, record=("decisions",), chunk=16)
-    assert grown == [5, 10]  # in two different chunks
+    assert grown == [10, 20]  # in two different chunks
     return game, run
 
 
