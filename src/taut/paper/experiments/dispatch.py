@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...arena import demand as _demand
-from ...arena.contest import Contestant, described
 from ...arena.streams.dispatch import (
     BALANCE,
     CAP,
@@ -25,7 +24,7 @@ from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...problem.constants import SYMBOLS
 from ...sweeps import Cell, sweep
-from ..contestants import for_convex_losses
+from ..contestants import Contestant, coordinates, for_convex_losses
 
 if TYPE_CHECKING:
     import xarray
@@ -93,7 +92,7 @@ def play(
     ]
     found = sweep(cells, progress=False).check()
     runs = [found[one.name] for one in contestants]
-    data = xr.Dataset(
+    return xr.Dataset(
         {
             "cost": (
                 ("contestant", "round"),
@@ -109,19 +108,10 @@ def play(
             "demand_mw": (("round",), series.values),
             "hours": (("round",), np.asarray(series.elapsed, float)),
         },
-        coords={
-            "contestant": [one.name for one in contestants],
-            "label": ("contestant", [one.label for one in contestants]),
-            "parameters": (
-                "contestant",
-                [described(one.make(instance.constants, len(d))) for one in contestants],
-            ),
-            "round": np.arange(1, len(d) + 1),
-        },
+        coords=coordinates(contestants, instance, len(d)) | {"round": np.arange(1, len(d) + 1)},
         attrs={
             "choice": choice.label,
             "source": series.source,
-            "repairs": "; ".join(series.repairs),
             "mean_demand": choice.mean_demand,
             "constants": ", ".join(
                 f"{SYMBOLS[n]} = {v:.4g}"
@@ -130,7 +120,6 @@ def play(
             ),
         },
     )
-    return data
 
 
 def _cost_of(x: Array, d: Array) -> Array:

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...arena.contest import Contestant, contest
 from ...arena.streams.toy import Choice, costs, problem
 from ...engine import Array
 from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...problem.problem import Problem
 from ...sweeps import Cell, sweep
-from ..contestants import for_convex_losses
+from ..contestants import Contestant, contest, for_convex_losses
 
 if TYPE_CHECKING:
     import xarray
