@@ -63,7 +63,7 @@ from .sweeps.executors import simulate_all
 NEEDING_CVXPY = {
     "from_cvxpy": "taut.modelling.model",
     "previous": "taut.modelling.translation.parameters",
-    "recourse": "taut.modelling.recourse.recourse",
+    "recourse": "taut.modelling.translation.reading",
 }
 """Names whose modules load CVXPY; they wait until they are used."""
 

@@ -199,7 +199,7 @@ class Store:
 
     def fail(self, identity: str, failure: Mapping[str, Any]) -> None:
         """Note that a cell failed, with its error."""
-        files.write_atomically(
+        write_atomically(
             self._failure(identity), json.dumps(failure).encode(), durable=False, follow=False
         )
 

@@ -20,7 +20,6 @@ from ...arena.streams.dispatch import (
     problem,
 )
 from ...engine import Array
-from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...problem.constants import SYMBOLS
 from ...sweeps import Cell, sweep
@@ -28,8 +27,6 @@ from ..contestants import Contestant, coordinates, for_convex_losses
 
 if TYPE_CHECKING:
     import xarray
-
-    from ...modelling.model import Model
 
 __all__ = [
     "BALANCE",
@@ -41,30 +38,11 @@ __all__ = [
     "LIMIT",
     "SLOPE",
     "Choice",
-    "model",
     "play",
     "problem",
 ]
 
 CHOICES = (Choice(), Choice(40.0), Choice(30.0), Choice(emission_slope=0.2), Choice(domain="box"))
-
-
-def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
-    """Return the same problem, written in CVXPY."""
-    cp = optional("cvxpy")
-
-    from ...modelling.model import from_cvxpy
-
-    x, demand = cp.Variable(3, name="x"), cp.Parameter(name="demand", bounds=[0, most])
-    cost = cp.sum(cp.multiply(COST / 2, x**2) + cp.multiply(SLOPE, x)) + BALANCE * cp.square(
-        cp.sum(x) - demand
-    )
-    limits = [] if choice.domain == "box" else [x <= LIMIT, x >= 0]
-    cap = cp.sum(cp.multiply(EMISSION, x**2) + choice.emission_slope * x) <= CAP
-    known = problem(choice, most, aggregated=False)
-    return from_cvxpy(
-        cost, [cap, *limits], known.domain, known.constants, domain_binds=known.domain_binds
-    )
 
 
 def play(
