@@ -92,6 +92,11 @@ def pytest_addoption(parser):
     parser.addoption("--cases", choices=("sample", "all"), default="sample")
 
 
+def pytest_configure(config):
+    """Tell modules that are shared by tests, too."""
+    os.environ["TAUT_CASES"] = config.getoption("cases")
+
+
 def pytest_collection_modifyitems(config, items):
     """Begin with what is slow, and play a sample of long lists of cases.
 
