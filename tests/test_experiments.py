@@ -88,8 +88,9 @@ def test_doubly_stochastic_verdicts_and_a_broken_learner():
     blind = swapped(
         for_strongly_convex_losses(), "strong", lambda c, T: taut.ClippedOGD(eta=1e-7, sigma=1e9)
     )
-    broken = doubly_stochastic.play(choice, (500, 2000), SEEDS, contestants=blind)
-    assert verdicts("doubly-stochastic", broken)["doubly-best"] == "fails"
+    few = [one for one in blind if one.name in ("strong", "ogd", "clipped-half")]
+    broken = doubly_stochastic.play(choice, (500, 2000), SEEDS, contestants=few)
+    assert criteria.doubly_best(broken).verdict == FAILS
 
 
 def test_permutations_are_permutations_and_their_mean_is_the_best_decision():
@@ -277,23 +278,26 @@ def test_a_claim_survives_only_if_all_other_choices_agree(toy_data):
 
 
 def test_reproduction_is_deterministic_resumable_and_complete(tmp_path, monkeypatch):
+    monkeypatch.setattr(dispatch, "CHOICES", dispatch.CHOICES[:2])
     options = Options(seeds=2, quick=True)
-    first = reproduce(["toy", "dispatch"], tmp_path / "a", options, progress=False)
-    second = reproduce(["toy", "dispatch"], tmp_path / "b", options, progress=False)
+    first = reproduce(["dispatch"], tmp_path / "a", options, progress=False)
+    second = reproduce(["dispatch"], tmp_path / "b", options, progress=False)
     assert (tmp_path / "a/claims.json").read_bytes() == (tmp_path / "b/claims.json").read_bytes()
-    for one, two in zip(load(tmp_path / "a", "toy"), load(tmp_path / "b", "toy"), strict=True):
+    for one, two in zip(
+        load(tmp_path / "a", "dispatch"), load(tmp_path / "b", "dispatch"), strict=True
+    ):
         assert one.identical(two)
     assert first == second == summary(tmp_path / "a", options)
-    stamp = (tmp_path / "a/toy/results.nc").stat().st_mtime_ns
-    (tmp_path / "a/dispatch/choice-2.nc").unlink()  # as if interrupted there
-    reproduce(["toy", "dispatch"], tmp_path / "a", options, progress=False)
-    assert (tmp_path / "a/toy/results.nc").stat().st_mtime_ns == stamp
+    stamp = (tmp_path / "a/dispatch/results.nc").stat().st_mtime_ns
+    (tmp_path / "a/dispatch/choice-1.nc").unlink()  # as if interrupted there
+    reproduce(["dispatch"], tmp_path / "a", options, progress=False)
+    assert (tmp_path / "a/dispatch/results.nc").stat().st_mtime_ns == stamp
     steps = {
         step["step"]: step["kept"]
         for step in json.loads((tmp_path / "a/timing.json").read_text())["steps"]
     }
-    assert steps["toy/results.nc"]
-    assert not steps["dispatch/choice-2.nc"]
+    assert steps["dispatch/results.nc"]
+    assert not steps["dispatch/choice-1.nc"]
     assert {claim.experiment for claim in CLAIMS} == {
         "toy",
         "doubly-stochastic",
@@ -301,13 +305,6 @@ def test_reproduction_is_deterministic_resumable_and_complete(tmp_path, monkeypa
         "theory",
     }
     assert all(set(row) == {"what", "chosen", "others"} for row in OPEN)
-
-
-def test_results_of_other_options_are_not_reused(tmp_path):
-    reproduce(["dispatch"], tmp_path, Options(seeds=1, quick=True), progress=False)
-    reproduce(["dispatch"], tmp_path, Options(seeds=2, quick=True), progress=False)
-    steps = json.loads((tmp_path / "timing.json").read_text())["steps"]
-    assert not any(step["kept"] for step in steps)
 
 
 def test_results_of_another_version_are_not_reused(tmp_path, monkeypatch):
