@@ -251,14 +251,13 @@ def test_lemma_1_allows_temperatures_of_the_order_of_the_sixth_root():
     growth = theory.largest_temperature(corners, 10**9) / theory.largest_temperature(corners, 10**6)
     assert growth == pytest.approx(1000 ** (1 / 6), rel=0.02)
     with pytest.raises(ValueError, match="constraint_smoothness"):  # sqrt(T) is never covered
-        taut.bounds.log_sum_exp_peak_violation(
+        taut.bounds.smooth_peak_violation(
             eta=1e-3,
             sigma=4.0,
             radius=1.0,
             loss_lipschitz=1.0,
             constraint_lipschitz=2**0.5,
-            constraint_smoothness=0.0,
-            temperature=700.0,
+            constraint_smoothness=700.0 * 2,  # of the log-sum-exp: temperature times G_g^2
         )
 
 

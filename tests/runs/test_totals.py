@@ -116,7 +116,7 @@ def test_totals_of_chunks_are_added():
     rng = np.random.default_rng(3)
     loss, excess = rng.normal(size=50), rng.normal(size=(50, 3))
     zero = ChunkTotals.zero(3, jnp.zeros(()).dtype)
-    totals = Totals.zero(zero)
+    totals = Totals.of_chunk(zero)
     for start in range(0, 50, 20):
         chunk = zero
         for f, g in zip(loss[start : start + 20], excess[start : start + 20], strict=True):

@@ -24,7 +24,7 @@ from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .bounds.moving import path_cost
+from .bounds.conversions import path_cost
 from .bounds.theorem import OutsideTheorem
 from .protocols import RequestFirst
 

@@ -17,7 +17,6 @@ from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import RECORDS, Run
 from .loop import KeptRecords
 from .simulation import Chunk, Simulation
-from .with_feedback import through
 
 __all__ = ["played_again", "replayed", "revealed_data"]
 
@@ -160,7 +159,8 @@ def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:
 
 def _keys_again(run: Run, learner: Learner, stream: Stream) -> jax.Array | None:
     """Return the random keys of a run that is played again, if anything is drawn."""
-    if not stream.reacts and not is_random(through(learner, run.feedback)):
+    random = is_random(learner) or (run.feedback is not None and run.feedback.random)
+    if not stream.reacts and not random:
         return None
     if run.key is None:
         raise ValueError(

@@ -343,9 +343,7 @@ def fault(name: str, *arrays: jax.Array) -> jax.Array:
     return jnp.max(jnp.stack(bits)) if bits else jnp.asarray(0, jnp.int32)
 
 
-def first_fault(faults: int) -> tuple[int, str] | None:
-    """Return the first bad round and what was bad in it, None if all numbers were finite."""
-    if not faults:
-        return None
+def first_fault(faults: int) -> tuple[int, str]:
+    """Return the first bad round and what was bad in it, for a state that names one."""
     round, bits = divmod(int(faults), 2**BITS)
     return round, next(name for bit, name in enumerate(FAULTS) if bits & 2**bit)

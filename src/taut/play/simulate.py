@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
@@ -21,19 +21,19 @@ from ..display import counted
 from ..engine import first_key, random_key, require_jax
 from ..learners import Advised, Learner
 from ..learners.protocols import is_random
-from ..learners.registry import as_learner, with_default
+from ..learners.registry import DEFAULT, as_learner, with_default
 from ..problem.compatibility import first_decision
-from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..problem.tables import index_of, warn_of_decreasing_times
-from ..progress import counting
+from ..progress import Counter, counting
 from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
+from .loop import KeptRecords
 from .simulation import Simulation
-from .with_feedback import check_covered, default_learner, through
+from .with_feedback import check_covered, default_learner
 
 __all__ = ["check_deadline", "deadline", "simulate"]
 
@@ -129,28 +129,36 @@ def simulate(
     [[0.0, -0.1, -0.2, -0.3, -0.4]]
     """
     require_jax()
-    arguments.flag("progress", progress)
+    unproven, shown = arguments.flag("unproven", unproven), arguments.flag("progress", progress)
     if not isinstance(learner, Learner):
         learner, problem, stream = with_default(learner, problem, stream)
-    index = _index(stream)
-    simulation = _prepared(
-        learner,
-        problem,
-        stream,
-        key,
-        x1,
-        record,
-        score,
-        feedback,
-        horizon,
-        seeds,
-        every,
-        unproven,
-        chunk,
-        advice,
-        forecast,
+    problem, score = _problems(problem, score, stream)
+    index = index_of(stream)
+    if index is not None:
+        warn_of_decreasing_times(index)
+    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+    feedback = None if feedback is None else as_feedback(feedback)
+    learners, swept = _learners(learner, problem, source, feedback)
+    if advice is not None or forecast is not None:
+        learners = tuple(with_adviser(each, advice, forecast) for each in learners)
+    if feedback is not None:
+        for each in learners:
+            check_covered(each, feedback, unproven)
+    simulation = Simulation.prepare(
+        learners=learners,
+        swept=swept,
+        problem=problem,
+        score=score,
+        feedback=feedback,
+        stream=source,
+        record=_record(record, learners[0]),
+        every=arguments.count("every", every),
+        first=first_decision(problem, x1),
+        random_keys=random_keys(key, source, learners[0], feedback),
+        chunk=chunk,
+        advice=advice,
+        forecast=forecast,
     )
-    source, learners = simulation.stream, simulation.learners
     if LOG.isEnabledFor(logging.INFO):
         LOG.info(
             "simulating %s, %s, with %s",
@@ -158,102 +166,77 @@ def simulate(
             counted(source.seeds, "seed"),
             _shown(learners),
         )
-    with counting(progress, source.horizon, "rounds") as counter:
-        run = _played(simulation, checkpoint, counter.advance)
+    with counting(True, source.horizon, "rounds") if shown else nullcontext() as counter:
+        if checkpoint is None:
+            run = _played(simulation, counter)
+        else:
+            run = _continued(simulation, checkpoint, counter)
     return run if index is None else replace(run, index=index[: source.horizon])
 
 
-def _played(
-    simulation: Simulation, checkpoint: str | Path | None, advance: Callable[[int], None]
-) -> Run:
-    """Play all chunks of a simulation; `advance` is told how many rounds were played."""
-    horizon = simulation.stream.horizon
-    if checkpoint is not None:  # the last digits must not depend on where a run is continued
-        simulation = simulation.whole()
-    with Checkpoint(checkpoint, simulation).open() as saved:
+def _played(simulation: Simulation, counter: Counter | None) -> Run:
+    """Play all chunks of a simulation; `counter` is told how many rounds were played."""
+    carry = simulation.begin()
+    records = KeptRecords(simulation.shape, simulation.stream.horizon)
+    for chunk in simulation.play(carry):
+        carry, done = chunk.carry, chunk.start + chunk.rounds
+        records.add(chunk.records, chunk.start, done)
+        _report(simulation, counter, chunk.rounds, done)
+    return simulation.result(carry, records.records)
+
+
+def _continued(simulation: Simulation, folder: str | Path, counter: Counter | None) -> Run:
+    """Play the chunks that are not in a checkpoint yet, and write each of them there."""
+    # With the whole learner: the last digits must not depend on where a run is continued.
+    simulation = simulation.whole()
+    with Checkpoint(folder, simulation).open() as saved:
         carry, done = saved.resume()
         if done:
-            LOG.info("continuing after round %d from the checkpoint in %s", done, checkpoint)
-            advance(done)
+            LOG.info("continuing after round %d from the checkpoint in %s", done, folder)
+            _report(simulation, counter, done, done)
         for chunk in simulation.play(carry, done):
             carry, done = chunk.carry, chunk.start + chunk.rounds
             saved.add(carry, chunk.records, chunk.data, chunk.start, done)
-            LOG.debug("played %d of %d rounds", done, horizon)
-            advance(chunk.rounds)
-            if done < horizon:
-                check_deadline(done, horizon)
+            _report(simulation, counter, chunk.rounds, done)
         return simulation.result(carry, saved.records())
 
 
-def _prepared(
-    learner: Any,
-    problem: Any,
-    stream: Any,
-    key: Any,
-    x1: Any,
-    record: Any,
-    score: Any,
-    feedback: Any,
-    horizon: int | None,
-    seeds: int | None,
-    every: Any,
-    unproven: bool,
-    chunk: int | None,
-    advice: Any,
-    forecast: Any,
-) -> Simulation:
-    """Check the arguments of `simulate` and lay them out."""
+def _report(simulation: Simulation, counter: Counter | None, rounds: int, done: int) -> None:
+    """Say that so many rounds were played, and stop if the time is up."""
+    horizon = simulation.stream.horizon
+    LOG.debug("played %d of %d rounds", done, horizon)
+    if counter is not None:
+        counter.advance(rounds)
+    if done < horizon:
+        check_deadline(done, horizon)
+
+
+def _problems(problem: Any, score: Any, stream: Any) -> tuple[Problem, Problem | None]:
+    """Return the problem that is played and the one that scores, checked, for these data."""
     for name, value in (("problem", problem), ("score", score)):
         if not isinstance(value, Problem) and not (name == "score" and value is None):
             raise TypeError(
                 f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is "
                 "simulate(learner, problem, stream)"
             )
-    if score is not None and score.domain.shape != problem.domain.shape:
+    if score is None:
+        return problem.for_data(stream), None
+    if score.domain.shape != problem.domain.shape:
         raise ValueError(
             f"score: got a problem with decisions of shape {score.domain.shape}; expected "
             f"{problem.domain.shape}, the shape of the problem that is played"
         )
-    problem, score = problem.for_data(stream), None if score is None else score.for_data(stream)
-    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
-    feedback = as_feedback(feedback)
-    if learner is None:
+    return problem.for_data(stream), score.for_data(stream)
+
+
+def _learners(
+    learner: Any, problem: Problem, source: Stream, feedback: Feedback | None
+) -> tuple[tuple[Learner, ...], bool]:
+    """Return the learners that play, and whether the user gave several."""
+    if learner is None and feedback is not None:
         data = None if source.reacts else source
         learner = default_learner(problem, feedback, data, source.horizon)
-    learners, swept = _learners(learner, problem, source.horizon)
-    learners = tuple(with_adviser(one, advice, forecast) for one in learners)
-    for one in learners:
-        check_covered(one, feedback, unproven)
-    kept, every = _record(record, learners[0]), arguments.count("every", every)
-    first = first_decision(problem, x1)
-    check_feasible(problem)
-    return Simulation.prepare(
-        learners=learners,
-        swept=swept,
-        problem=problem,
-        score=score,
-        feedback=feedback,
-        stream=source,
-        record=kept,
-        every=every,
-        first=first,
-        random_keys=random_keys(key, source, is_random(through(learners[0], feedback))),
-        chunk=chunk,
-        advice=advice,
-        forecast=forecast,
-    )
-
-
-def _index(stream: Any) -> Any:
-    """Return the index of a table, such as times, or None."""
-    index = index_of(stream)
-    if index is not None:
-        warn_of_decreasing_times(index)
-    return index
-
-
-def _learners(learner: Any, problem: Problem, horizon: int) -> tuple[tuple[Learner, ...], bool]:
-    learner = as_learner(learner, problem, horizon)
+    learner = as_learner(DEFAULT if learner is None else learner, problem, source.horizon)
     if isinstance(learner, Learner):
         return (learner,), False
     if (
@@ -304,15 +287,18 @@ def _record(record: Any, learner: Learner) -> frozenset[str]:
     return frozenset(arguments.one_of("record", name, RECORDS) for name in names)
 
 
-def random_keys(key: Any, stream: Stream, random: bool = False) -> jax.Array | None:
-    """Return one random key per seed. Making a key takes time, so none is made where nothing is
-    drawn.
+def random_keys(
+    key: Any, stream: Stream, learner: Learner, feedback: Feedback | None
+) -> jax.Array | None:
+    """Return one random key per seed; None where neither adversary nor learner nor feedback draws.
 
     Arguments:
         key: the user's key, or None.
         stream: the data; an adversary needs keys.
-        random: whether the feedback or the learner needs keys.
+        learner: the method.
+        feedback: what it sees of a round, or None.
     """
+    random = is_random(learner) or (feedback is not None and feedback.random)
     key = None if key is None else random_key("key", key, usual=random)
     if not stream.reacts and not random:
         return None

@@ -17,6 +17,7 @@ from ..learners import Learner
 from ..learners.advised import AdvisedState
 from ..learners.protocols import Grows, Shortened, Shortens
 from ..problem.compatibility import adversary_state, cast_data, count_constraints, round_shapes
+from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
@@ -37,7 +38,7 @@ from .compile import compiled
 from .loop import RECORDS, Inputs, Shape, Span, begin_all, play_chunk
 from .packing import as_arrays
 from .round import Game, GameState, first_fault
-from .with_feedback import through
+from .with_feedback import WithFeedback
 
 __all__ = ["Carry", "Chunk", "Simulation", "chunk_of_any_length", "default_chunk_length"]
 
@@ -93,8 +94,8 @@ class Simulation:
     """Shapes and types of one round's data."""
     shape: Shape
     inputs: Inputs
-    room: int
-    """The size of states that may grow."""
+    room: int | None
+    """The size of states that may grow; None if they do not."""
     short: bool
     """Whether learners are played without parts that are seldom needed."""
     quick: bool = False
@@ -126,10 +127,17 @@ class Simulation:
         """Check that learners, problem and data fit together, and lay them out for the loop."""
         example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
         played = count_constraints(problem, first, problem.given(example, first), "stream")
-        check_announced(learners, problem, stream, feedback)
-        forecast = forecast_of_rounds(forecast, learners[0], problem, stream, feedback)
+        scored = played
+        if score is not None or problem.announced is not None:
+            whole = (score or problem).whole()
+            scored = count_constraints(whole, first, whole.given(example, first), "stream")
+        if problem.announced is not None:
+            check_announced(learners, problem, stream, feedback)
         predicted = forecast is not None
-        advice = advice_of_rounds(advice, learners[0], problem, stream, feedback, predicted)
+        if predicted:
+            forecast = forecast_of_rounds(forecast, learners[0], problem, stream, feedback)
+        if advice is not None:
+            advice = advice_of_rounds(advice, learners[0], problem, stream, feedback, predicted)
         function = None if isinstance(advice, Stream) else advice
         if function is not None:
             check_advice_function(function, learners[0], first, predicted)
@@ -137,7 +145,7 @@ class Simulation:
         shape = Shape(
             learners=len(learners),
             seeds=stream.seeds,
-            counts=(played, _count_scored(problem, score, first, example, played)),
+            counts=(played, scored),
             length=0,
             record=tuple(name for name in RECORDS if name in record),
             every=thinning,
@@ -146,13 +154,16 @@ class Simulation:
             advised=isinstance(advice, Stream) or predicted,
         )
         length = _chunk_length(shape, example, first.size, stream, chunk)
-        short = chosen_passes() is None
-        start = shared_start(problem, score, first)
+        # What a learner sees through feedback is not its own state, which neither grows nor stops.
+        grows = feedback is None and any(_grows(each) for each in learners)
+        room = ROOM if grows else None
+        short = feedback is None and chosen_passes() is None and isinstance(learners[0], Shortens)
+        stacked = _stacked(learners, feedback, first.dtype, room, short)
         inputs = Inputs(
             game=jax.tree.map(lambda leaf: _number(leaf, first.dtype), Game.of(problem, score)),
-            learner=_stacked(learners, feedback, first.dtype, ROOM, short),
+            learner=stacked,
             x1=np.asarray(first),
-            start=None if start is None else np.asarray(start),
+            start=_start(problem, score, first),
             adversary=adversary_state(stream, first.dtype),
         )
         return cls(
@@ -169,8 +180,8 @@ class Simulation:
             # Whole groups of thinned rounds, so that none straddles two chunks.
             shape=shape._replace(length=-(-length // thinning) * thinning),
             inputs=inputs,
-            room=ROOM,
-            short=short,
+            room=room,
+            short=short and isinstance(stacked, Shortened),
             quick=quick,
             advice=advice,
             forecast=forecast,
@@ -191,59 +202,59 @@ class Simulation:
         return data
 
     def begin(self) -> Carry:
-        """Return the carry before round 1."""
+        """Return the carry before round 1. Its states are placeholders: the first chunk makes its
+        own, so that no second program has to be compiled."""
         leaves, structure = jax.tree.flatten((self.inputs, self.random_keys))
-        types = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
         def begin(*leaves: Any) -> GameState:
             return begin_all(self.shape, *jax.tree.unflatten(structure, leaves))
 
-        def traced() -> GameState:  # from leaves: JAX keeps trees, and the user's functions in them
-            states: GameState = jax.eval_shape(begin, *leaves)
-            return states
+        def placeholders() -> Carry:  # from leaves: JAX keeps trees, and the functions in them
+            shapes = jax.eval_shape(begin, *leaves)
+            state = jax.tree.map(_zeros, shapes)
+            return Carry(state, Totals.of_chunk(state.totals))
 
+        types = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
         key = (begin_all, self.shape, structure, types)
-        shapes = programs_of(self.problem).get(key, traced)
-        return Carry(jax.tree.map(_zeros, shapes), Totals.zero(shapes.totals))
+        return programs_of(self.problem).get(key, placeholders)
 
     def play(self, carry: Carry, done: int = 0) -> Iterator[Chunk]:
-        """Play all rounds after the first `done`, chunk by chunk, and raise if a number is not
-        finite."""
+        """Play all rounds after the first `done`, chunk by chunk.
+
+        A chunk in which the learner lacked something, a part of itself or room for its state, is
+        played again with it. A number that is not finite is an error, and so are constraints that
+        no decision satisfies.
+        """
         simulation = self
         while done < self.stream.horizon:
             rounds = min(self.shape.length, self.stream.horizon - done)
             chunk = simulation._play_chunk(carry, self.block(done, rounds), done, rounds)
-            if simulation._fell_short(chunk.carry):
+            state = chunk.carry.state.learner
+            if simulation.short and _fell_short(simulation.inputs.learner, state):
                 simulation = simulation.whole()
                 continue
-            if simulation._is_full(chunk.carry):
-                simulation = simulation._larger()
+            if simulation.room is not None and any(_is_full(each, state) for each in self.learners):
+                simulation = simulation._with_learners(2 * simulation.room, simulation.short)
                 carry = simulation._padded(carry)
                 continue
+            if not done:
+                self._check_feasible(chunk)
             yield chunk
             carry, done = chunk.carry, done + rounds
 
-    def _is_full(self, carry: Carry) -> bool:
-        if self.feedback is not None:
-            return False
-        state = carry.state.learner
-        return any(isinstance(one, Grows) and one.is_full(state) for one in self.learners)
-
-    def _fell_short(self, carry: Carry) -> bool:
-        learner = self.inputs.learner
-        if not isinstance(learner, Shortened):
-            return False
-        return bool(np.any(learner.fell_short(carry.state.learner)))
+    def _check_feasible(self, chunk: Chunk) -> None:
+        """Raise an error if no decision satisfies the constraints. One that was played and does
+        spares the search for another."""
+        excess = chunk.records.get("excess")
+        if self.score is None and excess is not None and (excess <= 0).any():
+            return
+        check_feasible(self.problem)
 
     def whole(self) -> Simulation:
         """Return the same simulation with all parts of its learners from the first round on."""
         return self._with_learners(self.room, short=False) if self.short else self
 
-    def _larger(self) -> Simulation:
-        """Return the same simulation with twice the room."""
-        return self._with_learners(2 * self.room, self.short)
-
-    def _with_learners(self, room: int, short: bool) -> Simulation:
+    def _with_learners(self, room: int | None, short: bool) -> Simulation:
         learner = _stacked(self.learners, self.feedback, self.first.dtype, room, short)
         inputs = replace(self.inputs, learner=learner)
         return replace(self, room=room, short=short, inputs=inputs)
@@ -273,11 +284,10 @@ class Simulation:
         staging.end()
         totals = carry.totals.plus(Totals.of_chunk(state.totals))
         self._check_finite(state.faults, totals, start + rounds)
-        trimmed = {
-            name: _first_rows(record, self.shape.rows(name, rounds))
-            for name, record in records.items()
-        }
-        return Chunk(start, rounds, data, Carry(state, totals), trimmed)
+        for name, record in records.items():
+            rows = self.shape.rows(name, rounds)
+            records[name] = jax.tree.map(lambda array, rows=rows: array[:, :, :rows], record)
+        return Chunk(start, rounds, data, Carry(state, totals), records)
 
     def _before_rounds(self, start: int, length: int) -> tuple[Any, Any]:
         """Return what advisers say and forecasts of some rounds, each with whether it is known;
@@ -308,10 +318,8 @@ class Simulation:
         return jax.tree.map(staged, data)
 
     def _check_finite(self, faults: Array, totals: Totals, done: int) -> None:
-        bad = [first_fault(number) for number in faults.ravel().tolist()]
-        first = min((fault for fault in bad if fault is not None), default=None)
-        if first is not None:
-            _raise_fault(*first)
+        if faults.any():
+            _raise_fault(*first_fault(faults[faults > 0].min()))  # the least is the first round's
         if not totals.finite():
             raise ValueError(
                 f"loss: got totals that are not finite by round {done}; expected losses and "
@@ -320,19 +328,20 @@ class Simulation:
 
     def result(self, carry: Carry, records: dict[str, Array]) -> Run:
         """Assemble the run."""
-        scored = self.score or self.problem
-        entries: dict[str, Any] = {"final": np.asarray(carry.state.x), **records}
+        scored, state = self.score or self.problem, carry.state.learner
+        arrays: dict[str, Any] = {"final": np.asarray(carry.state.x), **records}
+        arrays["totals"] = carry.totals
         for name in ("cuts_hold", "correction"):
-            of_state = getattr(carry.state.learner, name, None)
-            if of_state is not None:
-                entries[name] = np.asarray(of_state)
-        if isinstance(carry.state.learner, AdvisedState):
-            entries["advised"] = advice_facts(carry.state.learner)
+            if getattr(state, name, None) is not None:
+                arrays[name] = np.asarray(getattr(state, name))
+        if isinstance(state, AdvisedState):
+            arrays["advised"] = advice_facts(state)
+        if not self.swept:
+            arrays = jax.tree.map(lambda array: array[0], arrays)
         return Run(
             learner=self.learners if self.swept else self.learners[0],
             horizon=self.stream.horizon,
             seeds=self.stream.seeds,
-            totals=carry.totals if self.swept else carry.totals[0],
             every=self.every,
             version=VERSION,
             first=np.asarray(self.first),
@@ -346,26 +355,51 @@ class Simulation:
             coordinate_names=self.problem.coordinate_names,
             advice=self.advice,
             forecast=self.forecast,
-            **{
-                name: entry if self.swept else jax.tree.map(lambda array: array[0], entry)
-                for name, entry in entries.items()
-            },
+            **arrays,
         )
 
 
 def _stacked(
-    learners: tuple[Learner, ...], feedback: Feedback | None, dtype: Any, room: int, short: bool
+    learners: tuple[Learner, ...],
+    feedback: Feedback | None,
+    dtype: Any,
+    room: int | None,
+    short: bool,
 ) -> Any:
-    """Return the learners as one tree of arrays, with room for their states.
-
-    What they see must be the whole round: the state of another kind of feedback does not grow.
-    """
-    grow = feedback is None
-    sized = [one.with_room(room) if grow and isinstance(one, Grows) else one for one in learners]
-    if short and grow:
-        sized = [one.shortened() if isinstance(one, Shortens) else one for one in sized]
-    ready = [as_arrays(through(learner, feedback), dtype) for learner in sized]
+    """Return the learners as one tree of arrays, with room for their states."""
+    ready: list[Any] = []
+    for learner in learners:
+        played: Any = learner
+        if room is not None:
+            played = played.with_room(room)
+        if short:
+            played = played.shortened()
+        if feedback is not None:
+            played = WithFeedback(learner, feedback)
+        ready.append(as_arrays(played, dtype))
     return jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
+
+
+def _grows(learner: Learner) -> bool:
+    """Return whether the state of a learner needs more room with time."""
+    return isinstance(learner, Grows) and learner.with_room(ROOM) is not learner
+
+
+def _fell_short(learner: Any, state: Any) -> bool:
+    """Return whether a round needed a part that a shortened learner does not have."""
+    return bool(np.any(learner.fell_short(state)))
+
+
+def _is_full(learner: Any, state: Any) -> bool:
+    """Return whether a state may have lost something for lack of room."""
+    return bool(learner.is_full(state))
+
+
+def _start(problem: Problem, score: Problem | None, first: jax.Array) -> Array | None:
+    """Return the decision before round 1; None if neither problem depends on it."""
+    if not problem.previous and (score is None or not score.previous):
+        return None
+    return np.asarray(shared_start(problem, score, first))
 
 
 def _raise_fault(round: int, name: str) -> NoReturn:
@@ -420,16 +454,6 @@ def _thinning(shape: Shape, name: str) -> int:
     return shape.every if RECORDS[name].thinned else 1
 
 
-def _count_scored(
-    problem: Problem, score: Problem | None, x: jax.Array, example: Any, played: int
-) -> int:
-    """Return the number of constraints that score a decision, announced ones included."""
-    if score is None and problem.announced is None:
-        return played
-    scored = (score or problem).whole()
-    return count_constraints(scored, x, scored.given(example, x), "stream")
-
-
 def _size(tree: Any) -> int:
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
 
@@ -447,11 +471,6 @@ def _zeros(leaf: Any) -> Any:
 def _host(array: Any) -> Any:
     """Return an array in host memory. Random keys, whose type NumPy does not have, stay."""
     return np.asarray(array) if isinstance(array.dtype, np.dtype) else array
-
-
-def _first_rows(tree: Any, rows: int) -> Any:
-    """Return the first entries of the third axis, which is the round."""
-    return jax.tree.map(lambda a: a[:, :, :rows], tree)
 
 
 def _leaf_types(tree: Any, axes: int = 0) -> Any:

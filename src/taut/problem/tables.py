@@ -178,7 +178,7 @@ def warn_of_decreasing_times(index: Any) -> None:
             f"stream: the times of the index decrease from {index[row - 1]} to {index[row]} (row "
             f"{row}). Rounds are played in the order of the rows. Sort them with "
             "table.sort_index(), or use times with a time zone if the clocks changed",
-            stacklevel=4,
+            stacklevel=3,
         )
 
 

@@ -5,7 +5,7 @@ All three have the same entries and get the same terms from every round (`round_
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -139,24 +139,14 @@ class Totals:
             sums |= {worst: sums[name][..., 0] for worst, name in _WORST.items()}
         return cls(peak=np.asarray(chunk.peak, float), **sums)
 
-    @classmethod
-    def zero(cls, chunk: Any) -> Totals:
-        """Return the totals of no rounds, for chunks with totals of these shapes."""
-        empty = jax.tree.map(lambda leaf: np.zeros(leaf.shape), chunk)
-        return cls.of_chunk(empty)
-
     def plus(self, other: Totals) -> Totals:
         """Return the totals of these rounds and of others."""
-        sums = {
-            entry.name: getattr(self, entry.name) + getattr(other, entry.name)
-            for entry in fields(self)
-            if entry.name != "peak"
-        }
-        return Totals(peak=np.maximum(self.peak, other.peak), **sums)
+        sums: Totals = jax.tree.map(np.add, self, other)
+        return replace(sums, peak=np.maximum(self.peak, other.peak))
 
     def finite(self) -> bool:
         """Return whether all totals are finite."""
-        return all(np.isfinite(getattr(self, entry.name)).all() for entry in fields(self))
+        return all(np.isfinite(array).all() for array in jax.tree.leaves(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all sums as numbers and lists, which fit into JSON; a sum that is not known is

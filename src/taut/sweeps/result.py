@@ -214,15 +214,12 @@ def _attached(run: Run, cell: Ready) -> Run:
     """Return the run with the problem, the stream and the feedback of its cell."""
     import jax
 
-    from ..learners.protocols import is_random
     from ..play.simulate import random_keys
-    from ..play.with_feedback import through
 
     data = make_stream(cell.stream) if is_recipe(cell.stream) else cell.stream
     problem = cell.problem.for_data(data)
     stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
-    draws = is_random(through(cell.learner, cell.feedback))
-    keys: jax.Array | None = random_keys(cell.key, stream, draws)
+    keys: jax.Array | None = random_keys(cell.key, stream, cell.learner, cell.feedback)
     score = None if cell.score is None else cell.score.for_data(data)
     return replace(
         run,

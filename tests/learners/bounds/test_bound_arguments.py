@@ -15,18 +15,14 @@ VALID = {
     "beta": 0.5,
     "changed": 3,
     "block": 5,
-    "bound": float,
     "constraint_count": 2,
     "constraint_lipschitz": 1.0,
     "constraint_scale": 1.0,
     "count": 4,
     "delta": 4.0,
     "diameter": 2.0,
-    "dimension": 2,
     "error_bound": 0.5,
     "eta": 0.01,
-    "excess": [0.7],
-    "first_length": 1,
     "gain": 3.0,
     "half_spaces": 3,
     "horizon": 100,
@@ -50,7 +46,6 @@ VALID = {
     "start_up": 1.0,
     "strong_convexity": 0.5,
     "sweeps": 2,
-    "temperature": 5.0,
     "theta": 20.0,
     "constants": taut.Constants(
         radius=1.0, loss_lipschitz=1.0, constraint_lipschitz=1.0, constraint_count=2
@@ -61,7 +56,6 @@ FORMULAS = {
     name: found for name in bounds.__all__ if inspect.isfunction(found := getattr(bounds, name))
 }
 OTHER = {
-    "jenatton_key_inequality": {"excess": 0.7},
     "bounded_game_expected_excess": {"slater": 0.9},
     "margin_holds": {"longest": 1e-9},
 }

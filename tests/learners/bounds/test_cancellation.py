@@ -22,19 +22,19 @@ def contraction(sigma, slope, count, kappa):
 def test_the_peak_near_sigma_equal_to_m_g_squared(off, slope, count, kappa):
     sigma, eta = count * slope**2 * (1 + off), 0.01
     q = contraction(sigma, slope, count, kappa)
-    found = bounds.error_bound_contraction(
-        sigma=sigma, constraint_lipschitz=slope, constraint_count=count, error_bound=kappa
+    numbers = {
+        "eta": eta,
+        "sigma": sigma,
+        "constraint_lipschitz": slope,
+        "constraint_count": count,
+        "error_bound": kappa,
+    }
+    # Without losses the distance shrinks by q in a round.
+    found = bounds.error_bound_distance(
+        horizon=2, loss_lipschitz=0.0, initial_distance=1.0, **numbers
     )
     assert found == pytest.approx(float(q), rel=1e-12, abs=1e-15)
-    peak = bounds.error_bound_peak_violation(
-        horizon=1000,
-        eta=eta,
-        sigma=sigma,
-        loss_lipschitz=2.0,
-        constraint_lipschitz=slope,
-        constraint_count=count,
-        error_bound=kappa,
-    )
+    peak = bounds.error_bound_peak_violation(horizon=1000, loss_lipschitz=2.0, **numbers)
     exact = Decimal(slope) * Decimal(eta) * 2 * (1 - q**999) / (1 - q)
     assert peak == pytest.approx(float(exact), rel=1e-12)
 

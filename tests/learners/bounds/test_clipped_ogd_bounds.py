@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from bound_games import SIGNS, Game, clipped_ogd, games, play, project_l1
+from bound_games import Game, clipped_ogd, games, play, project_l1
+from learners.bounds import inequalities
 from taut.learners import bounds
 
 FORMS = ("paper", "scale-aware", "sharp")
@@ -67,7 +68,7 @@ def test_fixed_step_guarantees_hold_for_every_parameter_and_adversary(name, seed
             assert regret[i] <= r
             assert squared[i] <= q
             assert max(each[i].max(), largest[i]) <= v == pytest.approx(math.sqrt(horizon * q))
-            master = bounds.clipped_master_inequality(
+            master = inequalities.clipped_master(
                 regret=regret[i], squared_violation=squared[i], **common, form=form
             )
             assert master <= TINY * r
@@ -99,7 +100,7 @@ def test_anytime_guarantees_hold_at_every_horizon(name, beta):
                 )
             x = game.vertices[0]  # any feasible decision will do
             gaps = runs.loss[i] - np.diff(runs.sums[i], axis=0, prepend=0) @ x
-            residual = bounds.clipped_step_inequality(
+            residual = inequalities.clipped_step(
                 weighted_regret=(steps[i] * gaps[:horizon]).sum(),
                 squared_violation=squares[i, :horizon].sum(),
                 sum_of_squared_steps=(steps[i] ** 2).sum(),
@@ -175,7 +176,7 @@ def test_paper_form_is_the_theorem_by_hand():
     )
     del common["loss_range"]
     assert bounds.clipped_regret(**common) == pytest.approx(right)
-    master = bounds.clipped_master_inequality(regret=7.0, squared_violation=2.0, **common)
+    master = inequalities.clipped_master(regret=7.0, squared_violation=2.0, **common)
     assert master == pytest.approx(7 + alpha / 4 * 2 - right)
 
 
@@ -281,9 +282,6 @@ def test_error_bound_numbers_follow_the_recursion(steps):
         "initial_distance": 0.4,
     }
     q = math.sqrt(1 - 0.09 * 1.5 / 2)
-    assert bounds.error_bound_contraction(
-        sigma=2.0, constraint_lipschitz=1.0, constraint_count=1, error_bound=0.3
-    ) == pytest.approx(q)
     d = [0.4]
     for t in range(1, 9000):
         eta = 1 / (2 * (t + 1)) if "eta" not in steps else steps["eta"] / t ** steps.get("beta", 0)
@@ -441,53 +439,6 @@ def test_smooth_peak_holds_on_any_domain(eta, square, start):
         bounds.smooth_peak_violation(
             **{**common, "constraint_smoothness": 1.01 * common["sigma"] / bound}
         )
-
-
-def test_log_sum_exp_constants_and_peak():
-    rng = np.random.default_rng(2)
-    rows, temperature = 2 * SIGNS, 7.0
-    slope = float(np.linalg.norm(rows, axis=1).max())
-    smoothness = bounds.log_sum_exp_smoothness(
-        constraint_smoothness=0.0, constraint_lipschitz=slope, temperature=temperature
-    )
-    assert smoothness == pytest.approx(7 * 8)
-    gap = bounds.log_sum_exp_gap(constraint_count=4, temperature=temperature)
-    assert bounds.log_sum_exp_lipschitz(constraint_lipschitz=slope) == slope
-
-    def value(x):
-        return np.log(np.exp(temperature * (rows @ x - 1)).sum()) / temperature
-
-    def slope_at(x):
-        p = np.exp(temperature * (rows @ x - 1))
-        return rows.T @ p / p.sum()
-
-    for _ in range(200):
-        x, y = rng.normal(size=(2, 2))
-        y = x + 1e-2 * y
-        assert -TINY <= value(x) - (rows @ x - 1).max() <= gap + TINY
-        assert np.linalg.norm(slope_at(x)) <= slope * (1 + TINY)
-        assert np.linalg.norm(slope_at(x) - slope_at(y)) <= smoothness * np.linalg.norm(x - y)
-    ratio = np.linalg.norm(slope_at(np.zeros(2)) - slope_at([1e-5, 0])) / 1e-5
-    assert ratio > 0.45 * smoothness  # within a factor of the true curvature at the centre
-    eta, sigma = 1e-3, 64.0
-    x, peak = np.zeros(2), 0.0
-    for _ in range(1500):
-        peak = max(peak, (rows @ x - 1).max())
-        y = x + eta * math.sqrt(0.5) - max(value(x), 0) / sigma * slope_at(x)
-        x = y / max(1.0, np.linalg.norm(y))
-    assert (
-        0
-        < peak
-        <= bounds.log_sum_exp_peak_violation(
-            eta=eta,
-            sigma=sigma,
-            radius=1.0,
-            loss_lipschitz=1.0,
-            constraint_lipschitz=slope,
-            constraint_smoothness=0.0,
-            temperature=temperature,
-        )
-    )
 
 
 def test_numbers_outside_the_theorems_are_refused():

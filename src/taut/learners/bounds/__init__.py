@@ -5,38 +5,32 @@ Read `clipped_ogd` first (Theorem 1, with the notation), then `step_sums` (sums 
 the file of the family that you are interested in. `conversions` derives bounds on one quantity from
 bounds on another.
 
-Every function takes plain numbers by keyword. It holds for all admissible parameters (not only
+Every function takes plain numbers by keyword, which are checked to be what the annotations say
+(`theorem`). It holds for all admissible parameters (not only
 tuned ones), for every convex problem with these constants and for any data, including data chosen
-by an adaptive adversary. Outside its theorem it raises `OutsideTheorem`. Functions named
-`*_inequality` return the left minus the right side of the inequality behind a guarantee.
+by an adaptive adversary. Outside its theorem it raises `OutsideTheorem`.
 """
 
 from __future__ import annotations
 
-from inspect import isfunction
-
-from .advice import *
 from .averaged import *
 from .bandit import *
 from .block_frank_wolfe import *
 from .bounded_game import *
 from .clipped_ogd import *
-from .clipped_ogd_strong import *
+from .clipped_parameters import *
 from .conversions import *
 from .drift_plus_penalty import *
 from .dual_mirror import *
 from .error_bound import *
 from .half_space import *
 from .kept_cuts import *
-from .moving import *
-from .optimal_parameters import *
-from .peak import *
 from .projected_ogd import *
 from .saddle_point import *
 from .smooth_half_space import *
 from .step_experts import *
 from .surrogate import *
-from .theorem import OutsideTheorem, with_numbers
+from .theorem import OutsideTheorem
 from .yu_neely import *
 
 __all__ = [
@@ -47,10 +41,8 @@ __all__ = [
     "adaptive_half_space_regret",
     "adaptive_step_lengths",
     "advice_regret",
-    "all_cuts_violation",
     "anytime_surrogate_regret",
     "anytime_surrogate_violation",
-    "averaged_block_regret",
     "averaged_block_violation",
     "averaged_margin",
     "averaged_smooth_violation",
@@ -64,23 +56,15 @@ __all__ = [
     "clipped_anytime_regret",
     "clipped_anytime_squared_violation",
     "clipped_anytime_violation",
-    "clipped_master_inequality",
     "clipped_objective",
     "clipped_regret",
     "clipped_slopes_limit",
     "clipped_squared_violation",
-    "clipped_step_inequality",
     "clipped_violation",
-    "doubling_bound",
-    "doubling_epochs",
-    "doubling_factor",
     "drift_plus_penalty_excess",
-    "drift_plus_penalty_expected_excess",
-    "drift_plus_penalty_key_inequality",
     "drift_plus_penalty_queue",
     "drift_plus_penalty_regret",
     "dual_mirror_expected_regret",
-    "error_bound_contraction",
     "error_bound_distance",
     "error_bound_from_slater",
     "error_bound_peak_violation",
@@ -94,26 +78,17 @@ __all__ = [
     "half_space_margin",
     "half_space_regret",
     "half_space_squared_violation",
-    "half_space_violation",
     "hazan_regret",
     "jenatton_excess",
-    "jenatton_key_inequality",
     "jenatton_regret",
     "jenatton_strong_excess",
     "jenatton_strong_regret",
-    "kept_cuts_exact_violation",
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",
     "lifetime_limit",
     "lifetimes_violation",
-    "log_sum_exp_gap",
-    "log_sum_exp_lipschitz",
-    "log_sum_exp_peak_violation",
-    "log_sum_exp_smoothness",
     "mahdavi_excess",
-    "mahdavi_key_inequality",
-    "mahdavi_least_delta",
     "mahdavi_regret",
     "mahdavi_total_violation",
     "margin_cost",
@@ -129,7 +104,6 @@ __all__ = [
     "smooth_half_space_peak",
     "smooth_half_space_violation",
     "smooth_peak_violation",
-    "squared_from_violation",
     "step_experts_penalty_regret",
     "step_experts_regret",
     "strong_clipped_regret",
@@ -145,9 +119,4 @@ __all__ = [
     "violation_from_squared",
     "yu_neely_excess",
     "yu_neely_regret",
-    "zinkevich_regret",
 ]
-
-for _name in __all__:
-    if isfunction(globals()[_name]):
-        globals()[_name] = with_numbers(globals()[_name])

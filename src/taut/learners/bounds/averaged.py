@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import math
 
-from ... import arguments
-from .theorem import OutsideTheorem
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
 
 __all__ = [
-    "averaged_block_regret",
     "averaged_block_violation",
     "averaged_margin",
     "averaged_smooth_violation",
@@ -33,25 +31,23 @@ LONGEST = 2**20
 """Rounds for which the recursion of N2 is evaluated at most."""
 
 
-def averaged_margin(*, sigma: float, horizon: int, constraint_count: int, rate: float) -> float:
+@formula
+def averaged_margin(
+    *, sigma: NonNegative, horizon: Count, constraint_count: Count, rate: float
+) -> float:
     r"""sigma sqrt(2 rate ln(m T^2)): the margin of an average whose squared weights add up to
     `rate`, 1/t for a mean."""
-    rounds, count = (
-        arguments.count("horizon", horizon),
-        arguments.count("constraint_count", constraint_count),
-    )
-    return arguments.non_negative("sigma", sigma) * math.sqrt(
-        2 * rate * math.log(count * rounds**2)
-    )
+    return sigma * math.sqrt(2 * rate * math.log(constraint_count * horizon**2))
 
 
+@formula
 def averaged_violation(
     *,
-    horizon: int,
-    sigma: float,
-    constraint_count: int,
-    initial_violation: float,
-    gradient_sigma: float = 0.0,
+    horizon: Count,
+    sigma: NonNegative,
+    constraint_count: Count,
+    initial_violation: NonNegative,
+    gradient_sigma: NonNegative = 0.0,
     size: int = 1,
     radius: float = 0.0,
     left_over: float = 0.0,
@@ -72,34 +68,28 @@ def averaged_violation(
         left_over: the sum over rounds of what sweeps over several rows leave of the estimated rows;
             0 for one row.
     """
-    rounds, count = (
-        arguments.count("horizon", horizon),
-        arguments.count("constraint_count", constraint_count),
+    margins = averaged_margin(
+        sigma=sigma, horizon=horizon, constraint_count=constraint_count, rate=1.0
     )
-    start = arguments.non_negative("initial_violation", initial_violation)
-    margins = (
-        averaged_margin(sigma=sigma, horizon=rounds, constraint_count=count, rate=1.0)
-        * 2
-        * math.sqrt(rounds)
-    )
-    drift = arguments.non_negative("gradient_sigma", gradient_sigma)
-    if drift > 0:
-        log = math.log(size * count * rounds**2)
-        margins += radius * drift * math.sqrt(2 * size * log) * math.sqrt(rounds)
-    return start + 2 * margins + left_over
+    margins = margins * 2 * math.sqrt(horizon)
+    if gradient_sigma > 0:
+        log = math.log(size * constraint_count * horizon**2)
+        margins += radius * gradient_sigma * math.sqrt(2 * size * log) * math.sqrt(horizon)
+    return initial_violation + 2 * margins + left_over
 
 
+@formula
 def averaged_smooth_violation(
     *,
-    horizon: int,
-    sigma: float,
-    constraint_count: int,
-    initial_violation: float,
-    constraint_smoothness: float,
-    slater: float,
-    diameter: float,
+    horizon: Count,
+    sigma: NonNegative,
+    constraint_count: Count,
+    initial_violation: NonNegative,
+    constraint_smoothness: NonNegative,
+    slater: Positive,
+    diameter: Positive,
     longest: float,
-    rate: float,
+    rate: Positive,
     several: bool = False,
     constraint_lipschitz: float = 0.0,
 ) -> float:
@@ -117,28 +107,25 @@ def averaged_smooth_violation(
         several: whether sweeps over several rows replace the exact projection.
         constraint_lipschitz: G_g, for what the sweeps leave.
     """
-    rounds, bend = (
-        arguments.count("horizon", horizon),
-        arguments.non_negative("constraint_smoothness", constraint_smoothness),
-    )
-    if rounds > LONGEST:
+    if horizon > LONGEST:
         raise OutsideTheorem(
             f"the bound is a recursion over rounds, which is evaluated for at most {LONGEST} of "
             "them"
         )
-    slack, width = arguments.positive("slater", slater), arguments.positive("diameter", diameter)
-    least = arguments.positive("rate", rate)
-    if least > 1:
-        raise ValueError(f"rate: got {least:g}; expected at most 1, the weight of the newest value")
-    unit = averaged_margin(sigma=sigma, horizon=rounds, constraint_count=constraint_count, rate=1.0)
-    v = u = arguments.non_negative("initial_violation", initial_violation)
+    if rate > 1:
+        raise ValueError(f"rate: got {rate:g}; expected at most 1, the weight of the newest value")
+    bend, width = constraint_smoothness, diameter
+    unit = averaged_margin(
+        sigma=sigma, horizon=horizon, constraint_count=constraint_count, rate=1.0
+    )
+    v = u = initial_violation
     bias, weight, total = 0.0, 1.0, v
-    for t in range(1, rounds):
+    for t in range(1, horizon):
         margin = bias + unit * math.sqrt(weight)
-        back = width * u / (u + slack)
+        back = width * u / (u + slater)
         left = constraint_lipschitz * width / (t + 1) ** 2 if several else 0.0
         move = (longest + 2 * back) ** 2 if several else longest**2 + back**2
-        weight = max(least, 1 / (t + 1))
+        weight = max(rate, 1 / (t + 1))
         v = 2 * margin + bend * move / 2 + left
         u = min(v, (1 - weight) * (3 * bend * move / 8 + left) + weight * (v + unit))
         bias = (1 - weight) * (bias + bend * move / 8)
@@ -146,15 +133,14 @@ def averaged_smooth_violation(
     return total
 
 
-def averaged_block_regret(*, horizon: int, block: int, regret: float) -> float:
-    """Regret of a learner that holds each decision for `block` rounds: `block` times that over
-    ceil(T / block) rounds (N3)."""
-    arguments.count("horizon", horizon)
-    return arguments.count("block", block) * regret
-
-
+@formula
 def averaged_block_violation(
-    *, horizon: int, block: int, sigma: float, constraint_count: int, violation: float
+    *,
+    horizon: Count,
+    block: Count,
+    sigma: NonNegative,
+    constraint_count: Count,
+    violation: NonNegative,
 ) -> float:
     r"""Violation in blocks of B rounds: B (2 N margin + V_N), N = ceil(T / B), margin = sigma
     sqrt(2 ln(m T^2) / B) (N3).
@@ -163,9 +149,8 @@ def averaged_block_violation(
     the half-space of its estimate, and V_N bounds G_g sum r_k: H1's bound on the violation over N
     rounds.
     """
-    rounds, size = arguments.count("horizon", horizon), arguments.count("block", block)
-    blocks = -(-rounds // size)
+    blocks = -(-horizon // block)
     margin = averaged_margin(
-        sigma=sigma, horizon=rounds, constraint_count=constraint_count, rate=1 / size
+        sigma=sigma, horizon=horizon, constraint_count=constraint_count, rate=1 / block
     )
-    return size * (2 * blocks * margin + arguments.non_negative("violation", violation))
+    return block * (2 * blocks * margin + violation)

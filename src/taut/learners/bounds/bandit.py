@@ -15,27 +15,26 @@ The first second moment is Poincare's inequality on the sphere, whose constant i
 
 from __future__ import annotations
 
-import math
-
-from ... import arguments
+from .theorem import Count, NonNegative, Positive, formula
 
 __all__ = ["bandit_expected_regret", "bandit_expected_violation", "two_point_moment"]
 
 
-def two_point_moment(*, size: int) -> float:
+@formula
+def two_point_moment(*, size: Count) -> float:
     """E |z|^2 / G^2 <= d^2 / (d - 1), or 1 for one dimension."""
-    d = arguments.count("size", size)
-    return 1.0 if d == 1 else d**2 / (d - 1)
+    return 1.0 if size == 1 else size**2 / (size - 1)
 
 
+@formula
 def bandit_expected_regret(
     *,
-    horizon: int,
-    eta: float,
-    delta: float,
-    inner_radius: float,
-    radius: float,
-    lipschitz: float,
+    horizon: Count,
+    eta: Positive,
+    delta: Positive,
+    inner_radius: Positive,
+    radius: Positive,
+    lipschitz: NonNegative,
     second_moment: float,
 ) -> float:
     r"""Expected regret plus mu times expected violation: R^2 / (2 eta) + eta M T / 2 + 3 delta G T
@@ -46,24 +45,14 @@ def bandit_expected_regret(
         lipschitz: G = G_f + mu G_g.
         second_moment: M, a bound on E |z|^2.
     """
-    rounds, step = arguments.count("horizon", horizon), arguments.positive("eta", eta)
-    away, spread = arguments.positive("radius", radius), arguments.positive("delta", delta)
-    slope, room = (
-        arguments.non_negative("lipschitz", lipschitz),
-        arguments.positive("inner_radius", inner_radius),
-    )
-    descent = away**2 / (2 * step) + step * second_moment * rounds / 2
-    return descent + spread * slope * rounds * (3 + away / room)
+    descent = radius**2 / (2 * eta) + eta * second_moment * horizon / 2
+    return descent + delta * lipschitz * horizon * (3 + radius / inner_radius)
 
 
+@formula
 def bandit_expected_violation(
-    *, horizon: int, regret: float, penalty: float, loss_range: float
+    *, horizon: Count, regret: NonNegative, penalty: Positive, loss_range: NonNegative
 ) -> float:
     r"""Expected violation: (A + F T) / mu, A being the bound on regret plus mu times violation,
     because regret >= -F T (B1)."""
-    rounds = arguments.count("horizon", horizon)
-    worst = (
-        arguments.non_negative("regret", regret)
-        + arguments.non_negative("loss_range", loss_range) * rounds
-    )
-    return worst / arguments.positive("penalty", penalty) if math.isfinite(worst) else math.inf
+    return (regret + loss_range * horizon) / penalty

@@ -19,55 +19,64 @@ cost nothing.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ... import arguments
-from .theorem import OutsideTheorem
+from .step_sums import range_of_losses
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula, formula_of
 
 __all__ = ["block_frank_wolfe_regret", "block_frank_wolfe_squared_violation", "frank_wolfe_gap"]
 
 
-def frank_wolfe_gap(*, block: int, diameter: float) -> float:
+@formula
+def frank_wolfe_gap(*, block: Count, diameter: Positive) -> float:
     """The smallest gap of B line-search iterates on |z - y|^2 / 2: at most (27/4) D^2 / (B + 2), B
     >= 2."""
-    count = arguments.count("block", block)
-    if count < 2:
+    if block < 2:
         raise OutsideTheorem(
-            f"block: got {count}; expected at least 2 rounds, which the bound on the gap needs"
+            f"block: got {block}; expected at least 2 rounds, which the bound on the gap needs"
         )
-    return 6.75 * arguments.positive("diameter", diameter) ** 2 / (count + 2)
+    return 6.75 * diameter**2 / (block + 2)
 
 
-def block_frank_wolfe_regret(
-    *,
-    horizon: int,
-    eta: float,
-    block: int,
-    feasibility: float,
-    radius: float,
-    diameter: float,
-    loss_lipschitz: float,
-    constraint_lipschitz: float,
-) -> float:
+@dataclass(frozen=True)
+class _Game:
+    horizon: Count
+    eta: Positive
+    block: Count
+    feasibility: Positive
+    radius: Positive
+    diameter: Positive
+    loss_lipschitz: NonNegative
+    constraint_lipschitz: NonNegative
+
+    def __post_init__(self) -> None:
+        if self.feasibility * self.constraint_lipschitz**2 > 1 + 1e-12:
+            raise OutsideTheorem(
+                f"feasibility: got {self.feasibility:g}; expected at most 1 / G_g^2 = "
+                f"{1 / self.constraint_lipschitz**2:g}"
+            )
+
+    @property
+    def total(self) -> float:
+        """The right-hand side, summed over all blocks."""
+        gap = frank_wolfe_gap(block=self.block, diameter=self.diameter)
+        blocks = math.ceil(self.horizon / self.block)
+        push = (self.eta * self.loss_lipschitz * self.block) ** 2
+        return self.radius**2 + blocks * (2 * push + 2 * gap)
+
+
+@formula_of(_Game)
+def block_frank_wolfe_regret(game: _Game) -> float:
     r"""Regret: R^2 / (2 eta) + eta G_f^2 B^2 K + K gap / eta, if c <= 1 / G_g^2.
 
     At eta = D / (G_f sqrt(T B)), B = sqrt(T): at most 8.25 G_f D T^(3/4). `feasibility` is c.
     """
-    return _total(
-        horizon, eta, block, feasibility, radius, diameter, loss_lipschitz, constraint_lipschitz
-    ) / (2 * eta)
+    return game.total / (2 * game.eta)
 
 
+@formula_of(_Game)
 def block_frank_wolfe_squared_violation(
-    *,
-    horizon: int,
-    eta: float,
-    block: int,
-    feasibility: float,
-    radius: float,
-    diameter: float,
-    loss_lipschitz: float,
-    constraint_lipschitz: float,
-    loss_range: float | None = None,
+    game: _Game, *, loss_range: NonNegative | None = None
 ) -> float:
     r"""Sum of the squared violations of the largest constraint: B (total + 2 eta F T) / (2 c (1 - c
     G_g^2)), c < 1 / G_g^2.
@@ -75,43 +84,8 @@ def block_frank_wolfe_squared_violation(
     At the tuned parameters: at most 2 G_g^2 D^2 sqrt(T) (16.5 + 2 T^(1/4)). F = `loss_range`, G_f D
     where it is not known.
     """
-    total = _total(
-        horizon, eta, block, feasibility, radius, diameter, loss_lipschitz, constraint_lipschitz
-    )
-    largest = loss_lipschitz * diameter
-    reach = (
-        largest
-        if loss_range is None
-        else min(arguments.non_negative("loss_range", loss_range), largest)
-    )
-    left = 2 * feasibility * (1 - feasibility * constraint_lipschitz**2)
+    c, reach = game.feasibility, range_of_losses(loss_range, game.loss_lipschitz, game.diameter)
+    left = 2 * c * (1 - c * game.constraint_lipschitz**2)
     if left <= 0:
-        raise OutsideTheorem(f"feasibility: got {feasibility:g}; expected less than 1 / G_g^2")
-    return block * (total + 2 * eta * reach * horizon) / left
-
-
-def _total(
-    horizon: int,
-    eta: float,
-    block: int,
-    feasibility: float,
-    radius: float,
-    diameter: float,
-    loss_lipschitz: float,
-    constraint_lipschitz: float,
-) -> float:
-    """The right-hand side, summed over all blocks."""
-    gap = frank_wolfe_gap(block=block, diameter=diameter)
-    step, slope = (
-        arguments.positive("eta", eta),
-        arguments.non_negative("loss_lipschitz", loss_lipschitz),
-    )
-    bend = arguments.non_negative("constraint_lipschitz", constraint_lipschitz)
-    if arguments.positive("feasibility", feasibility) * bend**2 > 1 + 1e-12:
-        raise OutsideTheorem(
-            f"feasibility: got {feasibility:g}; expected at most 1 / G_g^2 = {1 / bend**2:g}"
-        )
-    blocks = math.ceil(arguments.count("horizon", horizon) / block)
-    return arguments.positive("radius", radius) ** 2 + blocks * (
-        2 * (step * slope * block) ** 2 + 2 * gap
-    )
+        raise OutsideTheorem(f"feasibility: got {c:g}; expected less than 1 / G_g^2")
+    return game.block * (game.total + 2 * game.eta * reach * game.horizon) / left

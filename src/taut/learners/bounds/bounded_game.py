@@ -15,72 +15,55 @@ two gives for every lambda in the set and every x with lambda_t.g_t(x) <= 0 for 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ... import arguments
-from .step_sums import Steps
-from .theorem import OutsideTheorem
+from .step_sums import Steps, range_of_losses
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, Power, formula_of
 
 __all__ = ["bounded_game_expected_excess", "bounded_game_regret"]
 
 
-def bounded_game_regret(
-    *,
-    horizon: int,
-    eta: float,
-    mu: float,
-    limit: float,
-    radius: float,
-    diameter: float,
-    loss_lipschitz: float,
-    constraint_lipschitz: float,
-    constraint_range: float,
-    constraint_count: int,
-    beta: float = 0.5,
-) -> float:
+@dataclass(frozen=True)
+class _Game:
+    horizon: Count
+    eta: Positive
+    mu: Positive
+    limit: Positive
+    radius: Positive
+    diameter: Positive
+    loss_lipschitz: NonNegative
+    constraint_lipschitz: NonNegative
+    constraint_range: NonNegative
+    constraint_count: Count
+    beta: Power = 0.5
+
+    @property
+    def total(self) -> float:
+        """A + C."""
+        rounds, most = self.horizon, self.limit
+        slope = self.loss_lipschitz + most * self.constraint_lipschitz
+        height = math.sqrt(self.constraint_count) * self.constraint_range
+        down, up = Steps(self.eta, self.beta), Steps(self.mu, self.beta)
+        first = down.distance_term(rounds, self.radius, max(self.radius, self.diameter))
+        first += slope**2 * down.sum(rounds) / 2
+        width = most if self.constraint_count == 1 else math.sqrt(2) * most
+        return first + up.distance_term(rounds, most, width) + height**2 * up.sum(rounds) / 2
+
+
+@formula_of(_Game)
+def bounded_game_regret(game: _Game) -> float:
     r"""Regret: A + C, against decisions that are feasible in every round; (*) at lambda = 0.
 
     For rounds that are independent and identically distributed it holds in expectation against
     decisions that are feasible on average. `limit` is M. Tuned with b = 1/2: at most 1.5 ((G_f + M
     G_g) D + M max|g|) sqrt(T) for one constraint.
     """
-    power = 0.0 if beta == 0 else arguments.fraction("beta", beta)
-    rounds, count = (
-        arguments.count("horizon", horizon),
-        arguments.count("constraint_count", constraint_count),
-    )
-    most, radius, across = (
-        arguments.positive(name, value)
-        for name, value in (("limit", limit), ("radius", radius), ("diameter", diameter))
-    )
-    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    slope += most * arguments.non_negative("constraint_lipschitz", constraint_lipschitz)
-    height = math.sqrt(count) * arguments.non_negative("constraint_range", constraint_range)
-    down, up = (
-        Steps(arguments.positive("eta", eta), power),
-        Steps(arguments.positive("mu", mu), power),
-    )
-    first = (
-        down.distance_term(rounds, radius, max(radius, across)) + slope**2 * down.sum(rounds) / 2
-    )
-    width = most if count == 1 else math.sqrt(2) * most
-    return first + up.distance_term(rounds, most, width) + height**2 * up.sum(rounds) / 2
+    return game.total
 
 
+@formula_of(_Game)
 def bounded_game_expected_excess(
-    *,
-    horizon: int,
-    eta: float,
-    mu: float,
-    limit: float,
-    radius: float,
-    diameter: float,
-    loss_lipschitz: float,
-    constraint_lipschitz: float,
-    constraint_range: float,
-    constraint_count: int,
-    slater: float,
-    loss_range: float | None = None,
-    beta: float = 0.5,
+    game: _Game, *, slater: Positive, loss_range: NonNegative | None = None
 ) -> float:
     r"""Expected sum over rounds of g_{t,k}(x_t), each k, for i.i.d. rounds with E g_k(u) <=
     -epsilon: (A + C) / (M - F / epsilon).
@@ -91,29 +74,10 @@ def bounded_game_expected_excess(
     -(F / epsilon) max_k [g_k(y)]_+, and (*) at lambda = M times the k-th unit vector, in
     expectation, is M e_k <= A + C + (F / epsilon) max_k [e_k]_+.
     """
-    total = bounded_game_regret(
-        horizon=horizon,
-        eta=eta,
-        mu=mu,
-        limit=limit,
-        radius=radius,
-        diameter=diameter,
-        loss_lipschitz=loss_lipschitz,
-        constraint_lipschitz=constraint_lipschitz,
-        constraint_range=constraint_range,
-        constraint_count=constraint_count,
-        beta=beta,
-    )
-    largest = loss_lipschitz * diameter
-    reach = (
-        largest
-        if loss_range is None
-        else min(arguments.non_negative("loss_range", loss_range), largest)
-    )
-    multiplier = reach / arguments.positive("slater", slater)
-    if limit <= multiplier:
+    multiplier = range_of_losses(loss_range, game.loss_lipschitz, game.diameter) / slater
+    if game.limit <= multiplier:
         raise OutsideTheorem(
-            f"limit: got {limit:g}; expected more than loss_range / slater = {multiplier:g}, "
-            "which bounds the optimal multipliers"
+            f"limit: got {game.limit:g}; expected more than loss_range / slater = "
+            f"{multiplier:g}, which bounds the optimal multipliers"
         )
-    return total / (limit - multiplier)
+    return game.total / (game.limit - multiplier)

@@ -1,54 +1,55 @@
-"""What one guarantee says about another quantity: conversions, tightening, restarts of doubling
-length."""
+r"""What one guarantee says about another quantity or another comparator.
+
+Comparators that move: let the proof of a regret bound sum inequalities
+
+    f_t(x_t) - f_t(u) <= (|x_t - u|^2 - |x_{t+1} - u|^2) / (2 eta_t) + (terms without u),   (S)
+
+each of which holds for all u that are feasible in round t, with steps eta_t that do not increase.
+With u = u_t in round t, the sum by parts contains |x_t - u_t|^2 in place of |x_t - u_{t-1}|^2. The
+two differ by
+
+    <u_t - u_{t-1}, u_t + u_{t-1} - 2 x_t> <= |u_t - u_{t-1}| (|x_t - u_t| + |x_t - u_{t-1}|) <= 2 D
+    |u_t - u_{t-1}|,
+
+so the regret exceeds the bound by at most sum_{t>1} D |u_t - u_{t-1}| / eta_t <= D P / eta_T, P
+being the length of the path. Strong convexity of modulus H subtracts H |x_t - u_t|^2 / 2 in (S).
+With eta_t = 1 / (H (t + shift)) the weight of
+|x_t - u_t|^2 is then 1 / (2 eta_{t-1}), and the cost is at most D P / eta_{T-1}.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from ... import arguments
-from .theorem import OutsideTheorem
+from .step_sums import range_of_losses
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
 
-__all__ = [
-    "doubling_bound",
-    "doubling_epochs",
-    "doubling_factor",
-    "peak_from_squared",
-    "squared_from_violation",
-    "tightening_cost",
-    "violation_from_squared",
-]
+__all__ = ["path_cost", "peak_from_squared", "tightening_cost", "violation_from_squared"]
 
 
-def violation_from_squared(*, horizon: int, squared_violation: float) -> float:
+@formula
+def violation_from_squared(*, horizon: Count, squared_violation: NonNegative) -> float:
     """Sum of violations from the sum of their squares: sqrt(T Q), by Cauchy-Schwarz (proof of
     Proposition 2)."""
-    return math.sqrt(
-        arguments.count("horizon", horizon)
-        * arguments.non_negative("squared_violation", squared_violation)
-    )
+    return math.sqrt(horizon * squared_violation)
 
 
-def peak_from_squared(*, squared_violation: float) -> float:
+@formula
+def peak_from_squared(*, squared_violation: NonNegative) -> float:
     """Largest violation from the sum of squares: sqrt(Q), for one square is at most all of them."""
-    return math.sqrt(arguments.non_negative("squared_violation", squared_violation))
+    return math.sqrt(squared_violation)
 
 
-def squared_from_violation(*, violation: float, peak_violation: float) -> float:
-    """Sum of squares from the sum of violations and the largest one (D at worst): their product."""
-    return arguments.non_negative("violation", violation) * arguments.non_negative(
-        "peak_violation", peak_violation
-    )
-
-
+@formula
 def tightening_cost(
     *,
-    horizon: int,
-    margin: float,
-    slater: float,
-    loss_lipschitz: float,
-    diameter: float,
-    loss_range: float | None = None,
+    horizon: Count,
+    margin: NonNegative,
+    slater: Positive,
+    loss_lipschitz: NonNegative,
+    diameter: Positive,
+    loss_range: NonNegative | None = None,
 ) -> float:
     r"""Regret lost when the learner is given g + rho instead of g: G_f D rho T / epsilon, rho =
     `margin` <= epsilon.
@@ -59,57 +60,29 @@ def tightening_cost(
     regret bound of the tightened problem. No violation at all follows if rho is at least the peak
     violation there, computed with the error bound of {g <= -rho}, not of {g <= 0}.
     """
-    slater = arguments.positive("slater", slater)
-    margin = arguments.non_negative("margin", margin)
     if margin > slater:
         raise OutsideTheorem(
             f"margin: got {margin:g}; expected at most slater = {slater:g}, else nothing may be "
             "feasible"
         )
-    each = arguments.non_negative("loss_lipschitz", loss_lipschitz) * arguments.positive(
-        "diameter", diameter
-    )
-    if loss_range is not None:
-        each = min(each, arguments.non_negative("loss_range", loss_range))
-    return each * margin / slater * arguments.count("horizon", horizon)
+    each = range_of_losses(loss_range, loss_lipschitz, diameter)
+    return each * margin / slater * horizon
 
 
-def doubling_epochs(horizon: int, first_length: int = 1) -> list[int]:
-    """The lengths n, 2 n, 4 n, ... that restarts are tuned for, the last one perhaps cut short."""
-    horizon, length = (
-        arguments.count("horizon", horizon),
-        arguments.count("first_length", first_length),
-    )
-    lengths, played = [], 0
-    while played < horizon:
-        lengths.append(length)
-        played += length
-        length *= 2
-    return lengths
+@formula
+def path_cost(*, path_length: NonNegative, diameter: Positive, last_step: float) -> float:
+    r"""D P / eta: what a comparator that moves along a path of length P adds to a bound on regret
+    against a fixed one.
 
+    Arguments:
+        path_length: P = sum_t |u_{t+1} - u_t|; u_t must be feasible in round t.
+        diameter: D, the largest distance between two points of the domain.
+        last_step: the smallest step that counts: eta_T, or eta_{T-1} for strongly convex losses
+            with eta_t = 1 / (H (t + shift)).
 
-def doubling_bound(
-    bound: Callable[[int], float], horizon: int, *, first_length: int = 1, combine: str = "sum"
-) -> float:
-    """The guarantee of a learner restarted for horizons 1, 2, 4, ...: `bound` of each epoch's
-    length, summed.
-
-    `bound(n)` is any guarantee of the learner tuned for n rounds that also holds if it is stopped
-    early, as all bounds here do: with its parameters kept, none falls when rounds are added. Regret
-    against one decision, violation and squared violation add up over epochs; a peak does not:
-    `combine="max"`. Epochs that start where the last one ended, not at x_1, need a `bound` with 2 R
-    for R. `first_length` is the length of the first epoch.
+    >>> path_cost(path_length=3.0, diameter=2.0, last_step=0.1)
+    60.0
     """
-    combine = arguments.one_of("combine", combine, ("sum", "max"))
-    values = [float(bound(length)) for length in doubling_epochs(horizon, first_length)]
-    return math.fsum(values) if combine == "sum" else max(values)
-
-
-def doubling_factor(exponent: float = 0.5) -> float:
-    """What doubling multiplies a bound c T^p by: at most 2^p / (2^p - 1), which is sqrt(2)/(sqrt(2)
-    - 1) at p = 1/2.
-
-    Epochs 0..K with 2^K <= T: sum_k 2^(k p) <= 2^(K p) 2^p / (2^p - 1).
-    """
-    power = 2 ** arguments.positive("exponent", exponent)
-    return float(power / (power - 1))
+    if path_length == 0:
+        return 0.0
+    return diameter * path_length / arguments.positive("last_step", last_step)

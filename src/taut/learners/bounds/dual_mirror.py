@@ -21,19 +21,20 @@ first sum is at most -(T - tau + 1) F + F (G + rho_j) / rho_j.
 
 from __future__ import annotations
 
-from ... import arguments
+from .theorem import Count, NonNegative, Positive, formula
 
 __all__ = ["dual_mirror_expected_regret"]
 
 
+@formula
 def dual_mirror_expected_regret(
     *,
-    horizon: int,
-    eta: float,
-    loss_range: float,
-    constraint_range: float,
-    constraint_count: int,
-    slater: float,
+    horizon: Count,
+    eta: Positive,
+    loss_range: NonNegative,
+    constraint_range: NonNegative,
+    constraint_count: Count,
+    slater: Positive,
 ) -> float:
     r"""Expected regret against the best offline decisions: F (G + rho) / rho + (F / rho)^2 / (2
     eta) + eta m G^2 T / 2.
@@ -42,12 +43,6 @@ def dual_mirror_expected_regret(
     = `slater` is the smallest budget per round. Decisions that are chosen anew in every round, with
     the whole stream known, earn at least as much as a fixed one.
     """
-    rounds, count = (
-        arguments.count("horizon", horizon),
-        arguments.count("constraint_count", constraint_count),
-    )
-    step, rate = arguments.positive("eta", eta), arguments.positive("slater", slater)
-    reward = arguments.non_negative("loss_range", loss_range)
-    height = arguments.non_negative("constraint_range", constraint_range)
-    price = reward / rate
-    return price * (height + rate) + price**2 / (2 * step) + step * count * height**2 * rounds / 2
+    price, height = loss_range / slater, constraint_range
+    spread = eta * constraint_count * height**2 * horizon / 2
+    return price * (height + slater) + price**2 / (2 * eta) + spread

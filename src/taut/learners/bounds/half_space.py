@@ -22,6 +22,7 @@ violation are for the largest constraint; the sum over m constraints is at most 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +30,14 @@ import numpy as np
 from ... import arguments
 from ...engine import Array
 from .step_sums import Steps, diameter_of
-from .theorem import OutsideTheorem
+from .theorem import (
+    Count,
+    NonNegative,
+    OutsideTheorem,
+    Positive,
+    formula,
+    formula_of,
+)
 
 __all__ = [
     "StepLengths",
@@ -42,7 +50,6 @@ __all__ = [
     "half_space_distance_violation",
     "half_space_regret",
     "half_space_squared_violation",
-    "half_space_violation",
     "power_step_lengths",
     "strong_half_space_regret",
 ]
@@ -86,23 +93,27 @@ class StepLengths(NamedTuple):
         return self.observed(np.where(free, 0.0, self.each))
 
 
+@formula
 def power_step_lengths(
-    *, horizon: int, eta: float, loss_lipschitz: float, beta: float = 0.0, shift: int = 0
+    *,
+    horizon: Count,
+    eta: Positive,
+    loss_lipschitz: NonNegative,
+    beta: NonNegative = 0.0,
+    shift: int = 0,
 ) -> StepLengths:
     """The lengths of the steps eta_t = eta / (t + shift)^beta, with |p_t| <= G_f."""
-    steps = Steps(arguments.positive("eta", eta), arguments.non_negative("beta", beta), shift)
-    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    horizon = arguments.count("horizon", horizon)
-    return StepLengths(
-        slope * steps.at(1), slope * steps.sum(horizon), slope**2 * steps.sum_of_squares(horizon)
-    )
+    steps, slope = Steps(eta, beta, shift), loss_lipschitz
+    squares = slope**2 * steps.sum_of_squares(horizon)
+    return StepLengths(slope * steps.at(1), slope * steps.sum(horizon), squares)
 
 
+@formula
 def adaptive_step_lengths(
     *,
     horizon: int,
-    scale: float,
-    start_up: float,
+    scale: Positive,
+    start_up: NonNegative,
     loss_slope: float,
     squared_slopes: float,
     first_squared_slope: float,
@@ -120,7 +131,7 @@ def adaptive_step_lengths(
         squared_slopes: the sum of |p_t|^2.
         first_squared_slope: |p_tau|^2; 0 if all gradients are zero.
     """
-    scale, weight = arguments.positive("scale", scale), arguments.non_negative("start_up", start_up)
+    weight = start_up
     if first_squared_slope == 0:
         return StepLengths(0.0, 0.0, 0.0)
     last = weight * loss_slope**2 + squared_slopes
@@ -129,14 +140,15 @@ def adaptive_step_lengths(
     return StepLengths(scale / math.sqrt(1 + weight), math.sqrt(horizon * squares), squares)
 
 
+@formula
 def half_space_regret(
     *,
-    horizon: int,
-    eta: float,
-    radius: float,
-    loss_lipschitz: float,
-    beta: float = 0.0,
-    diameter: float | None = None,
+    horizon: Count,
+    eta: Positive,
+    radius: Positive,
+    loss_lipschitz: NonNegative,
+    beta: NonNegative = 0.0,
+    diameter: Positive | None = None,
 ) -> float:
     r"""Regret with the step eta_t = eta / t^beta, beta < 1 (H1).
 
@@ -144,14 +156,18 @@ def half_space_regret(
     2) sum eta_t. With the fixed step R / (G_f sqrt T) it is G_f R sqrt T; with D / (G_f sqrt t) at
     most 1.5 G_f D sqrt T.
     """
-    steps = Steps(arguments.positive("eta", eta), arguments.non_negative("beta", beta))
-    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    horizon, across = arguments.count("horizon", horizon), diameter_of(diameter, radius)
-    return steps.distance_term(horizon, radius, across) + slope**2 * steps.sum(horizon) / 2
+    steps, across = Steps(eta, beta), diameter_of(diameter, radius)
+    return steps.distance_term(horizon, radius, across) + loss_lipschitz**2 * steps.sum(horizon) / 2
 
 
+@formula
 def strong_half_space_regret(
-    *, horizon: int, strong_convexity: float, radius: float, loss_lipschitz: float, shift: int = 0
+    *,
+    horizon: Count,
+    strong_convexity: Positive,
+    radius: float,
+    loss_lipschitz: NonNegative,
+    shift: int = 0,
 ) -> float:
     r"""Regret with the step eta_t = 1 / (H (t + shift)) and losses of modulus H (H1).
 
@@ -159,21 +175,18 @@ def strong_half_space_regret(
     t > 1 cancels and b_1 <= R^2 keeps the weight H shift / 2: H shift R^2 / 2 + (G_f^2 / (2 H)) sum
     1 / (t + shift).
     """
-    modulus = arguments.positive("strong_convexity", strong_convexity)
-    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    steps = Steps(1 / modulus, 1.0, shift)
-    return (
-        modulus * shift * radius**2 / 2
-        + slope**2 * steps.sum(arguments.count("horizon", horizon)) / 2
-    )
+    steps = Steps(1 / strong_convexity, 1.0, shift)
+    start = strong_convexity * shift * radius**2 / 2
+    return start + loss_lipschitz**2 * steps.sum(horizon) / 2
 
 
+@formula
 def adaptive_half_space_regret(
     *,
-    scale: float,
-    start_up: float,
-    radius: float,
-    diameter: float,
+    scale: Positive,
+    start_up: NonNegative,
+    radius: Positive,
+    diameter: Positive,
     loss_slope: float,
     squared_slopes: float,
     first_squared_slope: float = 0.0,
@@ -197,33 +210,35 @@ def adaptive_half_space_regret(
         first_squared_slope: |q_tau|^2, or 0.
         clipped_slopes: the sum of |p_t| - |q_t|.
     """
-    scale, weight = arguments.positive("scale", scale), arguments.non_negative("start_up", start_up)
-    across = diameter_of(diameter, radius)
+    weight, across = start_up, diameter_of(diameter, radius)
     last = math.sqrt(weight * loss_slope**2 + squared_slopes)
     first = math.sqrt((1 + weight) * first_squared_slope)
     distance = (across**2 * last - max(across**2 - radius**2, 0.0) * first) / (2 * scale)
     if math.isinf(clipped_slopes):
         raise OutsideTheorem("the length of a loss gradient is more than floats can represent")
-    rest = across * arguments.non_negative("clipped_slopes", clipped_slopes)
-    return distance + scale * (last - math.sqrt(weight * first_squared_slope)) + rest
+    step = scale * (last - math.sqrt(weight * first_squared_slope))
+    return distance + step + across * arguments.non_negative("clipped_slopes", clipped_slopes)
 
 
-def clipped_slopes_limit(*, loss_lipschitz: float, first_slope: float, clip: float = 2.0) -> float:
+@formula
+def clipped_slopes_limit(
+    *, loss_lipschitz: NonNegative, first_slope: Positive, clip: float = 2.0
+) -> float:
     """What clipping can cut off in total, in any number of rounds: G_f ceil(log(G_f / |p_tau|) /
     log(clip)) (H2).
 
     Every round whose gradient is clipped multiplies the longest accepted gradient by `clip`, from
     |p_tau|, that of the first gradient that is not zero, to G_f at most; and it loses at most G_f.
     """
-    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    first = arguments.positive("first_slope", first_slope)
-    if slope <= first:
+    if loss_lipschitz <= first_slope:
         return 0.0
-    return slope * math.ceil(math.log(slope / first) / math.log(clip) * (1 - 1e-12))
+    doublings = math.log(loss_lipschitz / first_slope) / math.log(clip)
+    return loss_lipschitz * math.ceil(doublings * (1 - 1e-12))
 
 
+@formula
 def half_space_squared_violation(
-    *, lengths: StepLengths, radius: float, diameter: float, constraint_lipschitz: float
+    *, lengths: StepLengths, radius: float, diameter: float, constraint_lipschitz: NonNegative
 ) -> float:
     r"""Sum over rounds of the largest [g_{t,i}(x_t)]_+^2, for any steps and constraints that change
     at will (H1).
@@ -231,27 +246,11 @@ def half_space_squared_violation(
     (Q) summed: sum r_t^2 <= R^2 + 2 D sum a_t + sum a_t^2, and [g_t(x_t)]_+ <= G_g r_t.
     """
     total, squares = lengths.sums()
-    slope = arguments.non_negative("constraint_lipschitz", constraint_lipschitz)
-    return slope**2 * (radius**2 + 2 * diameter * total + squares)
+    return constraint_lipschitz**2 * (radius**2 + 2 * diameter * total + squares)
 
 
-def half_space_violation(
-    *,
-    horizon: int,
-    lengths: StepLengths,
-    radius: float,
-    diameter: float,
-    constraint_lipschitz: float,
-) -> float:
-    """Sum over rounds of the largest [g_{t,i}(x_t)]_+: sqrt(T Q), Q the bound on the squares
-    (H1)."""
-    squared = half_space_squared_violation(
-        lengths=lengths, radius=radius, diameter=diameter, constraint_lipschitz=constraint_lipschitz
-    )
-    return math.sqrt(arguments.count("horizon", horizon) * squared)
-
-
-def half_space_contraction(*, constraint_lipschitz: float, error_bound: float) -> float:
+@formula
+def half_space_contraction(*, constraint_lipschitz: Positive, error_bound: Positive) -> float:
     r"""1 - q, q = sqrt(1 - kappa^2 / G_g^2): what a feasibility step gains on the distance d_t to
     the feasible set (H3).
 
@@ -259,80 +258,69 @@ def half_space_contraction(*, constraint_lipschitz: float, error_bound: float) -
     x, and r_t >= v_t / G_g >= (kappa / G_g) d_t: d_{t+1} <= q d_t + a_t. A kappa above G_g says no
     more than kappa = G_g.
     """
-    slope = arguments.positive("constraint_lipschitz", constraint_lipschitz)
-    ratio = min(arguments.positive("error_bound", error_bound) / slope, 1.0) ** 2
+    ratio = min(error_bound / constraint_lipschitz, 1.0) ** 2
     return ratio / (1 + math.sqrt(1 - ratio))
 
 
-def half_space_distance(
-    *,
-    lengths: StepLengths,
-    constraint_lipschitz: float,
-    error_bound: float,
-    initial_distance: float = 0.0,
-) -> float:
+@dataclass(frozen=True)
+class _Distances:
+    """The distances d_1, ..., d_T to the feasible set."""
+
+    lengths: StepLengths
+    constraint_lipschitz: Positive
+    error_bound: Positive
+    initial_distance: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """1 - q."""
+        return half_space_contraction(
+            constraint_lipschitz=self.constraint_lipschitz, error_bound=self.error_bound
+        )
+
+    def followed(self) -> tuple[float, float, float] | None:
+        """Follow d_{t+1} = q d_t + a_t if the steps were observed: the largest distance, the sum,
+        and the sum of squares, each of the seed in which it is largest."""
+        if self.lengths.each is None:
+            return None
+        gain, distance = self.gain, np.full(len(self.lengths.each), float(self.initial_distance))
+        largest, total, squares = distance.copy(), distance.copy(), distance**2
+        for step in self.lengths.each[:, :-1].T:
+            distance = (1 - gain) * distance + step
+            np.maximum(largest, distance, out=largest)
+            total += distance
+            squares += distance**2
+        return float(largest.max()), float(total.max()), float(squares.max())
+
+
+@formula_of(_Distances)
+def half_space_distance(game: _Distances) -> float:
     """G_g times the largest distance to the feasible set: a bound on the peak violation (H3).
 
     d_t <= q^(t-1) d_1 + (1 - q^(t-1)) a / (1 - q), a the longest step: at most the larger of d_1
     and a / (1 - q). If the steps were observed, d_{t+1} = q d_t + a_t is followed round by round.
     """
-    gain = half_space_contraction(
-        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
-    )
-    if lengths.each is not None:
-        return constraint_lipschitz * _followed(lengths.each, gain, initial_distance).largest
-    return constraint_lipschitz * max(initial_distance, lengths.longest / gain)
+    if followed := game.followed():
+        return game.constraint_lipschitz * followed[0]
+    largest = max(game.initial_distance, game.lengths.longest / game.gain)
+    return game.constraint_lipschitz * largest
 
 
-def half_space_distance_violation(
-    *,
-    lengths: StepLengths,
-    constraint_lipschitz: float,
-    error_bound: float,
-    initial_distance: float = 0.0,
-) -> float:
+@formula_of(_Distances)
+def half_space_distance_violation(game: _Distances) -> float:
     """Clipped violation: G_g sum d_t <= G_g (d_1 + sum a_t) / (1 - q), a convolution with 1, q,
     q^2, ... (H3)."""
-    gain = half_space_contraction(
-        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
-    )
-    if lengths.each is not None:
-        return constraint_lipschitz * _followed(lengths.each, gain, initial_distance).total
-    return constraint_lipschitz * (initial_distance + lengths.sums()[0]) / gain
+    if followed := game.followed():
+        return game.constraint_lipschitz * followed[1]
+    total = game.initial_distance + game.lengths.sums()[0]
+    return game.constraint_lipschitz * total / game.gain
 
 
-def half_space_distance_squared(
-    *,
-    lengths: StepLengths,
-    constraint_lipschitz: float,
-    error_bound: float,
-    initial_distance: float = 0.0,
-) -> float:
+@formula_of(_Distances)
+def half_space_distance_squared(game: _Distances) -> float:
     """Sum of squares of the largest constraint: G_g^2 (d_1^2 + sum a_t^2) / (1 - q)^2, the same
     convolution (H3)."""
-    gain = half_space_contraction(
-        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
-    )
-    if lengths.each is not None:
-        return constraint_lipschitz**2 * _followed(lengths.each, gain, initial_distance).squares
-    return (constraint_lipschitz / gain) ** 2 * (initial_distance**2 + lengths.sums()[1])
-
-
-class _Distances(NamedTuple):
-    """Of the distances d_1, ..., d_T of the seed in which they are largest."""
-
-    largest: float
-    total: float
-    squares: float
-
-
-def _followed(each: Array, gain: float, first: float) -> _Distances:
-    """Follow d_{t+1} = (1 - gain) d_t + a_t for every seed, from d_1 = `first`."""
-    distance = np.full(len(each), float(first))
-    largest, total, squares = distance.copy(), distance.copy(), distance**2
-    for step in each[:, :-1].T:
-        distance = (1 - gain) * distance + step
-        np.maximum(largest, distance, out=largest)
-        total += distance
-        squares += distance**2
-    return _Distances(float(largest.max()), float(total.max()), float(squares.max()))
+    if followed := game.followed():
+        return game.constraint_lipschitz**2 * followed[2]
+    squares = game.initial_distance**2 + game.lengths.sums()[1]
+    return (game.constraint_lipschitz / game.gain) ** 2 * squares

@@ -13,10 +13,9 @@ import math
 
 from ... import arguments
 from .half_space import half_space_contraction
+from .theorem import Count, NonNegative, Positive, formula
 
 __all__ = [
-    "all_cuts_violation",
-    "kept_cuts_exact_violation",
     "kept_cuts_sweeps_violation",
     "kept_cuts_violation",
     "kept_rows_violation",
@@ -30,7 +29,10 @@ BASEL = math.pi**2 / 6 - 1
 """The sum of 1 / (t + 1)^2 over t = 1, 2, ..."""
 
 
-def kept_cuts_violation(*, half_spaces: int, diameter: float, constraint_lipschitz: float) -> float:
+@formula
+def kept_cuts_violation(
+    *, half_spaces: Count, diameter: float, constraint_lipschitz: float
+) -> float:
     r"""Clipped violation if after every round all kept cuts hold within D / (t + 1)^2: (M + 0.65)
     G_g D (H6).
 
@@ -38,11 +40,17 @@ def kept_cuts_violation(*, half_spaces: int, diameter: float, constraint_lipschi
     because no cut is stored before round 1. Otherwise it is stored now, which happens at most M
     times, and v_t <= G_g D since the row holds at x.
     """
-    return (arguments.count("half_spaces", half_spaces) + BASEL) * constraint_lipschitz * diameter
+    return (half_spaces + BASEL) * constraint_lipschitz * diameter
 
 
+@formula
 def lifetimes_violation(
-    *, half_spaces: int, horizon: int, life: int, diameter: float, constraint_lipschitz: float
+    *,
+    half_spaces: Count,
+    horizon: Count,
+    life: Count,
+    diameter: float,
+    constraint_lipschitz: float,
 ) -> float:
     r"""Clipped violation with cuts whose lives double, from `life` on: (M (1 + n) + 0.65 + 1e-9 T)
     G_g D, n the largest number with life (2^n - 1) + n <= T - 1 (F1).
@@ -53,18 +61,15 @@ def lifetimes_violation(
     rounds without confirmation, and a round begins it: life (2^n - 1) + n <= T - 1 for n doublings.
     The rest is what a decision may exceed cuts by, D / t^2, and the tolerance of distances.
     """
-    count, horizon = (
-        arguments.count("half_spaces", half_spaces),
-        arguments.count("horizon", horizon),
-    )
-    life, doublings = arguments.count("life", life), 0
+    doublings = 0
     while life * (2 ** (doublings + 1) - 1) + doublings + 1 <= horizon - 1:
         doublings += 1
-    most = count * (1 + doublings) + BASEL + 1e-9 * horizon
+    most = half_spaces * (1 + doublings) + BASEL + 1e-9 * horizon
     return most * constraint_lipschitz * diameter
 
 
-def lifetime_limit(*, life: int, in_force: int) -> int:
+@formula
+def lifetime_limit(*, life: Count, in_force: int) -> int:
     r"""Rounds after which a cut is not projected on any more, counted from the last round that
     confirmed it: life + in_force (F2).
 
@@ -76,11 +81,12 @@ def lifetime_limit(*, life: int, in_force: int) -> int:
         in_force: rounds from the first in which the normal was stored to the last that confirmed
             the cut.
     """
-    return arguments.count("life", life) + arguments.count("in_force", in_force, 0)
+    return life + arguments.count("in_force", in_force, 0)
 
 
+@formula
 def recovery_regret(
-    *, changed: int, life: int, diameter: float, loss_lipschitz: float, regret: float
+    *, changed: int, life: Count, diameter: Positive, loss_lipschitz: NonNegative, regret: float
 ) -> float:
     r"""Regret of the rounds after round t_0 = `changed`, against a decision that need be feasible
     in those rounds only: G_f D (t_0 + life) + `regret` (F3).
@@ -90,41 +96,18 @@ def recovery_regret(
     of which costs at most G_f D. After them every set that is projected on contains the comparator,
     and `regret`, the bound of H1 or H2 with distances of D, holds on every interval.
     """
-    rounds = arguments.count("changed", changed, 0) + arguments.count("life", life)
-    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    return slope * arguments.positive("diameter", diameter) * rounds + regret
+    rounds = arguments.count("changed", changed, 0) + life
+    return loss_lipschitz * diameter * rounds + regret
 
 
-def kept_cuts_exact_violation(
-    *,
-    half_spaces: int,
-    longest: float,
-    constraint_lipschitz: float,
-    error_bound: float | None = None,
-) -> float:
-    r"""Clipped violation on a fixed polyhedron from a feasible start, with exact projections (H6).
-
-    G_g a min(M (M+1) / 2, M / (1-q)), a the longest step. At most M rounds violate. d_{t+1} <= d_t
-    + a, and d_t = 0 where v_t = 0, so a run of j violating rounds costs at most G_g a (1 + ... +
-    j), and the lengths of runs add up to at most M; with an error bound, d_t <= a / (1-q).
-    """
-    count = arguments.count("half_spaces", half_spaces)
-    most = count * (count + 1) / 2
-    if error_bound is not None:
-        gain = half_space_contraction(
-            constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
-        )
-        most = min(most, count / gain)
-    return constraint_lipschitz * longest * most
-
-
+@formula
 def kept_cuts_sweeps_violation(
     *,
-    half_spaces: int,
+    half_spaces: Count,
     diameter: float,
     constraint_lipschitz: float,
-    regularity: float,
-    sweeps: int,
+    regularity: Positive,
+    sweeps: Count,
     total_length: float,
 ) -> float:
     r"""Clipped violation with a fixed number n of sweeps: G_g (M D + gamma^n sum a_t) / (1 -
@@ -137,19 +120,16 @@ def kept_cuts_sweeps_violation(
     e_{t+1} <= gamma^n (e_t + a_t), but for the M rounds that add a row, where e_{t+1} <= gamma^n (D
     + a_t).
     """
-    count = arguments.count("half_spaces", half_spaces)
-    shrink = math.sqrt(
-        1 - min(arguments.positive("regularity", regularity), 1.0) ** 2 / (count + 1)
-    )
-    shrink **= arguments.count("sweeps", sweeps)
-    return constraint_lipschitz * (count * diameter + shrink * total_length) / (1 - shrink)
+    shrink = math.sqrt(1 - min(regularity, 1.0) ** 2 / (half_spaces + 1)) ** sweeps
+    return constraint_lipschitz * (half_spaces * diameter + shrink * total_length) / (1 - shrink)
 
 
+@formula
 def kept_rows_violation(
     *,
-    horizon: int,
+    horizon: Count,
     longest: float,
-    constraint_count: int,
+    constraint_count: Count,
     constraint_lipschitz: float,
     constraint_smoothness: float,
     error_bound: float,
@@ -166,11 +146,11 @@ def kept_rows_violation(
         constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
     )
     peak = constraint_lipschitz * longest / gain
-    path = arguments.count("horizon", horizon) * longest * (1 + gain) / gain
-    count = arguments.count("constraint_count", constraint_count)
-    return count * (peak + math.sqrt(constraint_smoothness * peak / 2) * path)
+    path = horizon * longest * (1 + gain) / gain
+    return constraint_count * (peak + math.sqrt(constraint_smoothness * peak / 2) * path)
 
 
+@formula
 def path_violation(*, path: float, diameter: float, constraint_lipschitz: float) -> float:
     r"""Clipped violation from the path of the decisions, if every violated cut is stored and holds
     within D / (t + 1)^2 after its round: G_g (sum |x_{t+1} - x_t| + 0.65 D) (H9).
@@ -178,22 +158,3 @@ def path_violation(*, path: float, diameter: float, constraint_lipschitz: float)
     v_t <= G_g dist(x_t, H_t), and x_{t+1} is within D / (t + 1)^2 of H_t.
     """
     return constraint_lipschitz * (path + BASEL * diameter)
-
-
-def all_cuts_violation(
-    *, horizon: int, dimension: int, diameter: float, constraint_lipschitz: float
-) -> float:
-    r"""Clipped violation for any convex constraints if every cut is kept and projections are exact
-    (H7).
-
-    x_t meets the cut of round s < t, so |x_t - x_s| >= v_s / G_g: decisions with v >= c G_g are c
-    apart, and a set of diameter D, which lies in a ball of radius D / sqrt 2, holds at most ((1 +
-    sqrt 2) D / c)^d of them. Integrating min(T, .) over c: (1 + sqrt 2) (d / (d-1)) G_g D T^(1 -
-    1/d), and G_g D (2 + ln T) for d = 1.
-    """
-    horizon, d = arguments.count("horizon", horizon), arguments.count("dimension", dimension)
-    if d == 1:
-        return constraint_lipschitz * diameter * (2 + math.log(horizon))
-    return (
-        (1 + math.sqrt(2)) * d / (d - 1) * constraint_lipschitz * diameter * horizon ** (1 - 1 / d)
-    )

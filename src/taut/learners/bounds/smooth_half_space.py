@@ -29,9 +29,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ... import arguments
 from .half_space import StepLengths, half_space_contraction
-from .theorem import OutsideTheorem
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
 
 __all__ = [
     "Margin",
@@ -44,12 +43,13 @@ __all__ = [
 ]
 
 
+@formula
 def smooth_half_space_peak(
     *,
-    longest: float,
-    constraint_smoothness: float,
-    error_bound: float | None,
-    initial_violation: float = 0.0,
+    longest: NonNegative,
+    constraint_smoothness: NonNegative,
+    error_bound: Positive | None,
+    initial_violation: NonNegative = 0.0,
     memory: bool = False,
 ) -> float:
     r"""Peak violation: the larger of v_1 and the smaller fixed point of the map (H4).
@@ -59,14 +59,12 @@ def smooth_half_space_peak(
     sqrt(1 - 4 theta)), the smaller being L a^2 / (1 - 2 theta + sqrt(1 - 4 theta)), at most 2 L
     a^2. An affine constraint (L = 0) is met from round 2 on, and needs no error bound.
     """
-    bend = arguments.non_negative("constraint_smoothness", constraint_smoothness)
-    a = arguments.non_negative("longest", longest)
-    start = arguments.non_negative("initial_violation", initial_violation)
+    bend, a, start = constraint_smoothness, longest, initial_violation
     if bend == 0 or a == 0 == start:
         return start
     if error_bound is None:
         raise OutsideTheorem("error_bound (kappa) is not known, and neither is a Slater point")
-    theta, most = bend * a / arguments.positive("error_bound", error_bound), 0.25 if memory else 1.0
+    theta, most = bend * a / error_bound, 0.25 if memory else 1.0
     if theta > most:
         raise OutsideTheorem(
             f"the longest step is {a:g}; the theorem needs one of at most {most:g} kappa / L = "
@@ -82,6 +80,7 @@ def smooth_half_space_peak(
     return max(start, low)
 
 
+@formula
 def smooth_half_space_violation(
     *,
     lengths: StepLengths,
@@ -124,14 +123,15 @@ class Margin(NamedTuple):
     margin: float
 
 
+@formula
 def smooth_half_space_margin(
     *,
-    horizon: int,
+    horizon: Count,
     radius: float,
     diameter: float,
-    loss_lipschitz: float,
-    constraint_smoothness: float,
-    slater: float,
+    loss_lipschitz: Positive,
+    constraint_smoothness: NonNegative,
+    slater: Positive,
     memory: bool = False,
 ) -> Margin:
     r"""Step and margin for one smooth fixed constraint (H5): eta = R / (G_f sqrt T), rho = L a^2, a
@@ -142,26 +142,22 @@ def smooth_half_space_margin(
     too small for that the step is shortened: the longest step with L a D <= epsilon - L a^2, or 4 L
     a D <= epsilon - 2 L a^2.
     """
-    slope, bend = (
-        arguments.positive("loss_lipschitz", loss_lipschitz),
-        arguments.non_negative("constraint_smoothness", constraint_smoothness),
-    )
-    slack = arguments.positive("slater", slater)
-    a = radius / math.sqrt(arguments.count("horizon", horizon))
+    bend, a = constraint_smoothness, radius / math.sqrt(horizon)
     factor, across = (2.0, 4 * diameter) if memory else (1.0, diameter)
-    if bend > 0:  # the positive root of factor a^2 + across a = slack / bend
-        ratio = slack / bend
+    if bend > 0:  # the positive root of factor a^2 + across a = slater / bend
+        ratio = slater / bend
         a = min(a, 2 * ratio / (across + math.sqrt(across**2 + 4 * factor * ratio)) * (1 - 1e-9))
-    return Margin(a / slope, factor * bend * a**2)
+    return Margin(a / loss_lipschitz, factor * bend * a**2)
 
 
+@formula
 def half_space_margin(
     *,
-    horizon: int,
-    diameter: float,
-    loss_lipschitz: float,
-    constraint_lipschitz: float,
-    slater: float,
+    horizon: Count,
+    diameter: Positive,
+    loss_lipschitz: Positive,
+    constraint_lipschitz: Positive,
+    slater: Positive,
 ) -> Margin:
     r"""Step and margin for fixed constraints that need not be smooth (H5).
 
@@ -169,28 +165,19 @@ def half_space_margin(
     sqrt(1 - kappa^2 / G_g^2), kappa = epsilon / (2 D), the error bound that a Slater point gives
     for every level down to -epsilon / 2.
     """
-    slope = arguments.positive("loss_lipschitz", loss_lipschitz)
-    slack, bend = (
-        arguments.positive("slater", slater),
-        arguments.positive("constraint_lipschitz", constraint_lipschitz),
-    )
-    gain = half_space_contraction(
-        constraint_lipschitz=bend,
-        error_bound=slack / (2 * arguments.positive("diameter", diameter)),
-    )
-    rho = min(
-        slack / 2,
-        math.sqrt(diameter * bend * slack / (2 * gain * arguments.count("horizon", horizon))),
-    )
-    return Margin(gain * rho / (slope * bend), rho)
+    bend, kappa = constraint_lipschitz, slater / (2 * diameter)
+    gain = half_space_contraction(constraint_lipschitz=bend, error_bound=kappa)
+    rho = min(slater / 2, math.sqrt(diameter * bend * slater / (2 * gain * horizon)))
+    return Margin(gain * rho / (loss_lipschitz * bend), rho)
 
 
+@formula
 def margin_holds(
     *,
     longest: float,
-    margin: float,
-    diameter: float,
-    slater: float,
+    margin: Positive,
+    diameter: Positive,
+    slater: Positive,
     constraint_lipschitz: float,
     initial_excess: float,
 ) -> float:
@@ -199,8 +186,6 @@ def margin_holds(
     H3 for g + rho: d_t, the distance to {g <= -rho}, stays at most max(d_1, a / (1-q)), with the
     error bound (epsilon - rho) / D. If that is at most rho / G_g, g(x_t) <= -rho + G_g d_t <= 0.
     """
-    for name, value in (("margin", margin), ("slater", slater), ("diameter", diameter)):
-        arguments.positive(name, value)
     if margin >= slater:
         raise OutsideTheorem(
             f"the margin is {margin:g}; expected less than the Slater slack {slater:g}"
@@ -216,6 +201,7 @@ def margin_holds(
     return 0.0
 
 
+@formula
 def margin_cost(
     *, horizon: int, margin: float, slater: float, diameter: float, loss_lipschitz: float
 ) -> float:

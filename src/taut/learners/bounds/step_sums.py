@@ -48,9 +48,8 @@ class Steps:
         logarithm, rest = math.log1p(horizon / low), 1 - power
         if rest == 0:
             return logarithm
-        return (
-            math.pow(low, rest) * math.expm1(rest * logarithm) / rest
-        )  # (high^rest - low^rest) / rest
+        # (high^rest - low^rest) / rest
+        return math.pow(low, rest) * math.expm1(rest * logarithm) / rest
 
     def distance_term(self, horizon: int, radius: float, diameter: float) -> float:
         """At least sum_t (b_t - b_{t+1}) / (2 eta_t), b_1 <= radius^2 and b_t <= diameter^2, steps
@@ -92,13 +91,9 @@ class Split:
         constraint_lipschitz: float,
         constraint_count: int,
     ) -> Split:
-        """The split for numbers that a user gave, refused where the theorem says nothing about
-        them."""
-        form = arguments.one_of("form", form, FORMS)
-        sigma = arguments.positive("sigma", sigma)
-        loss = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-        constraint = arguments.non_negative("constraint_lipschitz", constraint_lipschitz)
-        count = arguments.count("constraint_count", constraint_count)
+        """The split, refused where the theorem says nothing about its numbers."""
+        form, count = arguments.one_of("form", form, FORMS), constraint_count
+        loss, constraint = loss_lipschitz, constraint_lipschitz
         if form == "paper":
             loss = constraint = max(loss, constraint)
         factor, name = (count, "m") if form == "sharp" else (count + 1, "(m + 1)")
@@ -151,22 +146,12 @@ def exact_difference(value: float, factor: int, root: float) -> float:
     return float(Fraction(value) - factor * Fraction(root) ** 2)
 
 
-def range_of_losses(loss_range: float | None, loss_lipschitz: float, radius: float) -> float:
-    """F, or, where it is not known, G_f times twice the radius, which no two points of the domain
-    exceed."""
-    largest = (
-        2
-        * arguments.positive("radius", radius)
-        * arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    )
-    return (
-        largest
-        if loss_range is None
-        else min(arguments.non_negative("loss_range", loss_range), largest)
-    )
+def range_of_losses(loss_range: float | None, loss_lipschitz: float, diameter: float) -> float:
+    """F, or G_f times the diameter where that is less or F is not known."""
+    largest = diameter * loss_lipschitz
+    return largest if loss_range is None else min(loss_range, largest)
 
 
 def diameter_of(diameter: float | None, radius: float) -> float:
     """The largest distance between two decisions, or, where it is not known, twice the radius."""
-    radius = arguments.positive("radius", radius)
-    return 2 * radius if diameter is None else max(arguments.positive("diameter", diameter), radius)
+    return 2 * radius if diameter is None else max(diameter, radius)

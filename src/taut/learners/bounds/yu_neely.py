@@ -18,20 +18,21 @@ from __future__ import annotations
 
 import math
 
-from ... import arguments
-from .theorem import OutsideTheorem
+from .step_sums import range_of_losses
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
 
 __all__ = ["yu_neely_excess", "yu_neely_regret"]
 
 
+@formula
 def yu_neely_regret(
     *,
-    horizon: int,
-    gain: float,
-    proximity: float,
-    norm: float,
-    radius: float,
-    loss_lipschitz: float,
+    horizon: Count,
+    gain: Positive,
+    proximity: Positive,
+    norm: NonNegative,
+    radius: Positive,
+    loss_lipschitz: NonNegative,
 ) -> float:
     r"""Regret: alpha R^2 + G_f^2 T / (4 c); no Slater point is needed.
 
@@ -40,24 +41,23 @@ def yu_neely_regret(
     2.
     """
     room = _room(gain, proximity, norm)
-    slope = arguments.non_negative("loss_lipschitz", loss_lipschitz)
-    rounds = arguments.count("horizon", horizon)
-    return proximity * arguments.positive("radius", radius) ** 2 + slope**2 * rounds / (4 * room)
+    return proximity * radius**2 + loss_lipschitz**2 * horizon / (4 * room)
 
 
+@formula
 def yu_neely_excess(
     *,
-    horizon: int,
-    gain: float,
-    proximity: float,
-    norm: float,
-    radius: float,
-    diameter: float,
-    loss_lipschitz: float,
-    constraint_range: float,
-    constraint_count: int,
-    slater: float | None = None,
-    loss_range: float | None = None,
+    horizon: Count,
+    gain: Positive,
+    proximity: Positive,
+    norm: NonNegative,
+    radius: Positive,
+    diameter: Positive,
+    loss_lipschitz: NonNegative,
+    constraint_range: NonNegative,
+    constraint_count: Count,
+    slater: Positive | None = None,
+    loss_range: NonNegative | None = None,
 ) -> float:
     r"""Sum over rounds of g_k(x_t), each k: O(1) with a Slater point at the authors' parameters,
     O(T^(1/4)) without.
@@ -69,39 +69,26 @@ def yu_neely_excess(
     |Q_{t+1}| > theta = C / (gamma epsilon) + G, and |Q_{T+1}|^2 <= G^2 + 2 alpha D^2 + max(theta^2,
     2 C + 2 gamma epsilon G).
     """
-    room = _room(gain, proximity, norm)
-    slope, rounds = (
-        arguments.non_negative("loss_lipschitz", loss_lipschitz),
-        arguments.count("horizon", horizon),
-    )
-    radius, across = arguments.positive("radius", radius), arguments.positive("diameter", diameter)
-    height = arguments.non_negative("constraint_range", constraint_range)
-    largest = gain * math.sqrt(arguments.count("constraint_count", constraint_count)) * height
-    reach = (
-        slope * across
-        if loss_range is None
-        else min(arguments.non_negative("loss_range", loss_range), slope * across)
-    )
-    cost = reach + slope**2 / (4 * room)
-    square = 2 * proximity * radius**2 + 2 * cost * rounds
+    largest = gain * math.sqrt(constraint_count) * constraint_range
+    reach = range_of_losses(loss_range, loss_lipschitz, diameter)
+    cost = reach + loss_lipschitz**2 / (4 * _room(gain, proximity, norm))
+    square = 2 * proximity * radius**2 + 2 * cost * horizon
     if slater is not None:
-        margin = gain * arguments.positive("slater", slater)
-        if margin > gain * height:
+        margin = gain * slater
+        if margin > gain * constraint_range:
             raise OutsideTheorem(
-                f"slater: got {slater:g}; expected at most constraint_range = {height:g}, which "
-                "bounds |g|"
+                f"slater: got {slater:g}; expected at most constraint_range = "
+                f"{constraint_range:g}, which bounds |g|"
             )
-        theta = cost / margin + largest
-        square = min(
-            square, 2 * proximity * across**2 + max(theta**2, 2 * cost + 2 * margin * largest)
-        )
+        level = max((cost / margin + largest) ** 2, 2 * cost + 2 * margin * largest)
+        square = min(square, 2 * proximity * diameter**2 + level)
     return math.sqrt(largest**2 + square) / gain
 
 
 def _room(gain: float, proximity: float, norm: float) -> float:
     """c."""
-    least = arguments.positive("gain", gain) ** 2 * arguments.non_negative("norm", norm) ** 2 / 2
-    if arguments.positive("proximity", proximity) <= least:
+    least = gain**2 * norm**2 / 2
+    if proximity <= least:
         raise OutsideTheorem(
             f"proximity: got {proximity:g}; expected more than gain^2 |A|^2 / 2 = {least:g}, else "
             "the constraint's step overshoots"

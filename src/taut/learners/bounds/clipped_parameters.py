@@ -12,6 +12,7 @@ from ...problem.constants import Constants
 from .clipped_ogd import clipped_regret, clipped_violation
 from .error_bound import error_bound_from_slater, error_bound_violation
 from .step_sums import Split, Steps, range_of_losses
+from .theorem import Count, Positive, formula
 
 __all__ = ["ClippedParameters", "clipped_objective", "optimal_parameters"]
 
@@ -23,13 +24,14 @@ class ClippedParameters(NamedTuple):
     sigma: float
 
 
+@formula
 def clipped_objective(
     *,
     eta: float,
     sigma: float,
     constants: Constants,
     horizon: int,
-    weight: float,
+    weight: Positive,
     initial_distance: float | None = None,
 ) -> float:
     """What `optimal_parameters` minimises, for given parameters.
@@ -46,7 +48,6 @@ def clipped_objective(
         "constraint_lipschitz": slope,
         "constraint_count": count,
     }
-    weight = arguments.positive("weight", weight)
     regret = clipped_regret(horizon=horizon, eta=eta, radius=radius, form="sharp", **common)
     violation = clipped_violation(
         horizon=horizon,
@@ -65,8 +66,9 @@ def clipped_objective(
     return regret + weight * violation
 
 
+@formula
 def optimal_parameters(
-    constants: Constants, horizon: int, weight: float, *, initial_distance: float | None = None
+    constants: Constants, horizon: Count, weight: Positive, *, initial_distance: float | None = None
 ) -> ClippedParameters:
     r"""The (eta, sigma) with the least bound on regret + `weight` times the violation summed over
     the horizon.
@@ -86,13 +88,9 @@ def optimal_parameters(
     of the two optima is returned.
     """
     radius, loss, slope, count = constants.need(*_NEEDED)
-    radius, loss = arguments.positive("radius", radius), arguments.positive("loss_lipschitz", loss)
-    slope, count = (
-        arguments.positive("constraint_lipschitz", slope),
-        arguments.count("constraint_count", count),
-    )
-    horizon, weight = arguments.count("horizon", horizon), arguments.positive("weight", weight)
-    spread = range_of_losses(constants.loss_range, loss, radius)
+    loss = arguments.positive("loss_lipschitz", loss)
+    slope = arguments.positive("constraint_lipschitz", slope)
+    spread = range_of_losses(constants.loss_range, loss, 2 * radius)
     least = count * slope**2 / 2
 
     def split(sigma: float) -> Split:
