@@ -24,7 +24,7 @@ from taut.testing.playing import shared_run, shared_stream
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    run_check(card, check, (playing.home(card),))
 
 
 # -- Three rounds by hand

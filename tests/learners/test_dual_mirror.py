@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 import taut
 from taut.learners import DualMirror
 from taut.learners.dual_mirror import CARDS
-from taut.testing import parametrize_with_checks, problems, run_check
+from taut.testing import parametrize_with_checks, playing, problems, run_check
 
 RATE = 0.2
 ACTIONS, RESOURCES = 5, 3
@@ -20,7 +20,7 @@ ACTIONS, RESOURCES = 5, 3
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    run_check(card, check, (playing.home(card),))
 
 
 def loss(x, z):

@@ -12,14 +12,14 @@ from learners import three_rounds
 from learners.harness import check_formula
 from taut.learners import NoSlater
 from taut.learners.no_slater import CARDS
-from taut.testing import parametrize_with_checks, run_check
+from taut.testing import parametrize_with_checks, playing, run_check
 
 K = three_rounds.CONSTANTS
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    run_check(card, check, (playing.home(card),))
 
 
 def test_three_rounds():

@@ -7,13 +7,13 @@ import taut
 from learners import three_rounds
 from learners.harness import World
 from taut.learners.recoo import CARDS, Recoo
-from taut.testing import parametrize_with_checks, problems, run_check
+from taut.testing import parametrize_with_checks, playing, problems, run_check
 from taut.testing.playing import quick_compilation
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    run_check(card, check, (playing.home(card),))
 
 
 def test_three_rounds():

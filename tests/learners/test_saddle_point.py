@@ -20,12 +20,12 @@ from learners.harness import (
     positive,
 )
 from taut.learners.saddle_point import CARDS
-from taut.testing import parametrize_with_checks, problems, run_check
+from taut.testing import parametrize_with_checks, playing, problems, run_check
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    run_check(card, check, (playing.home(card),))
 
 
 # -- Three rounds by hand

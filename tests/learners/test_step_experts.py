@@ -13,14 +13,14 @@ from learners import attack, three_rounds
 from learners.harness import broken, check_formula
 from taut.learners import StepExperts, bounds
 from taut.learners.step_experts import CARDS
-from taut.testing import parametrize_with_checks, problems, run_check
+from taut.testing import parametrize_with_checks, playing, problems, run_check
 
 K = three_rounds.CONSTANTS
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    run_check(card, check, (playing.home(card),))
 
 
 def test_three_rounds_of_three_copies():

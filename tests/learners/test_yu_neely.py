@@ -10,13 +10,13 @@ from learners import attack, three_rounds
 from learners.harness import broken, check_formula
 from taut.learners import YuNeely, bounds
 from taut.learners.yu_neely import CARDS
-from taut.testing import parametrize_with_checks, problems, run_check
+from taut.testing import parametrize_with_checks, playing, problems, run_check
 from taut.testing.playing import shared_run, shared_stream, tuned
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    run_check(card, check, (playing.home(card),))
 
 
 def test_three_rounds_with_two_rows():
