@@ -23,7 +23,7 @@ import numpy as np
 import taut
 from taut.arena.registry import STREAMS
 from taut.judge import certify
-from taut.judge.facts.fact import Facts
+from taut.judge.facts.find import Facts
 from taut.testing.problems import PROBLEMS
 
 from .results import report

@@ -276,12 +276,12 @@ def theirs(case: Case) -> Any:
 
 def aggregation(case: Case) -> None:
     """Run only the pass over the stream."""
-    from taut.judge.hindsight.objective import objective_of
+    from taut.judge.hindsight.objective import Objective
     from taut.judge.hindsight.scaling import Scaling
     from taut.problem.streams import as_stream
 
     stream = as_stream(case.data, seeds=SEEDS)
-    objective_of(
+    Objective(
         case.problem,
         Scaling.of(case.problem.domain),
         stream,

@@ -22,8 +22,7 @@ from taut.judge.assumptions import (
     check_slater,
 )
 from taut.judge.guarantees import setting_of, standing
-from taut.judge.observed import observe
-from taut.judge.probes import probe, walk_back
+from taut.judge.observed import observe, probe, walk_back
 from taut.learners import Observed
 from taut.problem import evaluation
 from taut.problem.constants import SYMBOLS
@@ -187,7 +186,7 @@ def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
         order = rng.permutation(400)
         partner, found = points[order], probe(problem, points, order, np.zeros((1, 2), np.float32))
         assert found["excess_gap"].min() < 0
-        probes = _Probes(problem, points, partner, found, None, None)
+        probes = _Probes(problem, points, None, None, partner, found)
         judged = _convex(probes, "constraints", "excess", None)
     assert judged.status == status, judged.detail
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import taut
+from taut.judge import binding
 
 ROUNDS = 12
 BOX = taut.Box(-1.0, 1.0, shape=2)
@@ -171,6 +172,19 @@ def test_data_that_are_overwritten_after_the_run_are_noticed():
         run.plot("regret")
     data[4] -= 1e-4
     run.certificate(check=False)  # the same up to rounding
+
+
+def test_a_run_that_keeps_its_decisions_is_not_played_again(monkeypatch):
+    run = taut.simulate(learner("arrays"), GAME, TARGETS, seeds=2)
+    memory = taut.simulate(learner("previous"), KINDS["previous"][0], TARGETS[0])
+    other = dataclasses.replace(run, learner=learner("arrays", 0.21))
+    with pytest.raises(ValueError, match="not those of the run"):
+        other.certificate(check=False)
+    monkeypatch.setattr(binding, "played_again", None)
+    for kept in (run, memory):
+        kept.certificate()
+    with pytest.raises(TypeError):
+        dataclasses.replace(run, path=None).certificate()
 
 
 def test_a_number_of_seeds_or_constraints_that_differs_is_named(saved):

@@ -325,8 +325,7 @@ def test_a_void_certificate_says_once_why():
 
 
 def test_rounding_is_printed_as_0():
-    from taut.judge.certificate import Row
-    from taut.judge.tables import cells
+    from taut.judge.certificate import Row, cells
 
     promise = taut.Guarantee("violation", 2.0, "a theorem")
     tiny = Row("violation", 3e-16, 6e-16, promise, noise=1e-14)

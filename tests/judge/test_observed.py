@@ -23,7 +23,7 @@ def by_hand(decisions, data):
 
 @pytest.mark.parametrize(("recorded", "largest"), [(False, np.inf), (True, np.inf), (True, -1)])
 def test_largest_values_sums_and_witnesses(recorded, largest, monkeypatch):
-    monkeypatch.setattr(observed, "NUMBERS", 1000)  # several blocks, the last one incomplete
+    monkeypatch.setattr(observed, "BLOCK", 1000)  # several blocks, the last one incomplete
     monkeypatch.setattr(evaluation, "LARGEST", largest)  # in NumPy, or compiled
     known = problems.TOY
     data = known.stream(3, 700) * np.random.default_rng(1).uniform(0.2, 1, (3, 700, 1))

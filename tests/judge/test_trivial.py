@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import taut
-from taut.judge import trivial
+from taut.judge.certificate import sentences
+from taut.judge.facts import ranges
+from taut.judge.facts.ranges import trivial_limits
 from taut.judge.rows import Measured, _rows
-from taut.judge.tables import sentences
-from taut.judge.trivial import trivial_limits
 from taut.learners import Guarantee
 from taut.problem.streams import as_stream
 
@@ -71,7 +71,7 @@ def test_constraints_that_change_are_limited_round_by_round(monkeypatch):
     assert {name: found[name] for name in exact} == pytest.approx(exact)
     # If that is too much work, several rounds share a bound, which holds for all data between their
     # extremes.
-    monkeypatch.setattr(trivial, "WORK", 300)
+    monkeypatch.setattr(ranges, "LIMITS", 300)
     coarse = trivial_limits(problem, 40, data).by_quantity
     assert all(found[name] < coarse[name] < 40 * 10 for name in exact)
 

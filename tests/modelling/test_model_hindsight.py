@@ -1,5 +1,4 @@
-"""Hindsight from a model's own expressions: equal to the generic route and to plain CVXPY, proven,
-by every route."""
+"""Hindsight of models: equal to that of plain CVXPY, and proven."""
 
 from __future__ import annotations
 
@@ -13,49 +12,13 @@ import numpy as np
 import pytest
 
 import taut
-from taut.modelling import hindsight as offline
 from taut.paper.experiments import dispatch, doubly_stochastic, toy
-from taut.problem.streams import as_stream
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
 
-def plain(model):
-    """The same game, whose expressions nobody knows."""
-    return taut.Problem(
-        model.loss, model.constraints, model.domain, model.constants, model.domain_binds
-    )
-
-
 def matrices(orders):
     return np.asarray(orders[..., None] == np.arange(orders.shape[-1]), float)
-
-
-PAPER = {
-    "toy": (toy.model, lambda: toy.costs(2, 300)),
-    "doubly stochastic": (
-        lambda: doubly_stochastic.model(doubly_stochastic.Choice(5)),
-        lambda: matrices(doubly_stochastic.permutations(5, 2, 300)),
-    ),
-    "dispatch": (
-        dispatch.model,
-        lambda: np.stack([33 + 6 * np.sin(np.arange(300) / k) for k in (20.0, 46.0)]),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", PAPER)
-def test_both_routes_agree_on_the_papers_problems(name):
-    make, data = PAPER[name]
-    model, stream = taut.max_of(make()), data()
-    ours = taut.hindsight(model, stream, seeds=2, prefixes=[40, 300])
-    theirs = taut.hindsight(plain(model), (stream,), seeds=2, prefixes=[40, 300])
-    assert "model" in ours.solver
-    assert "model" not in theirs.solver
-    np.testing.assert_allclose(ours.loss, theirs.loss, rtol=1e-7, atol=1e-7)
-    np.testing.assert_allclose(ours.decision, theirs.decision, rtol=0, atol=1e-4)
-    assert ours.gap.max() <= 1e-8
-    assert ours.violation.max() <= 1e-8
 
 
 @pytest.mark.parametrize("experiment", [toy, doubly_stochastic, dispatch])
@@ -100,11 +63,10 @@ def robust():
     return (x, s), loss, constraints, {"a": a, "b": b}, data
 
 
-def test_epigraphs_of_all_rounds_agree_with_plain_cvxpy():
+def test_kinks_cones_and_changing_constraints_agree_with_plain_cvxpy():
     (x, s), loss, constraints, parameters, data = robust()
     model = taut.from_cvxpy(loss, constraints, "box")
     best = taut.hindsight(model, data, prefixes=[10, 25])
-    assert best.solver.endswith("one epigraph per round")
     assert all(
         parameter.value is None for parameter in parameters.values()
     )  # the user's own are left alone
@@ -130,7 +92,6 @@ def test_rounds_that_repeat_are_counted():
     x, b = cp.Variable(name="x"), cp.Parameter(name="b", bounds=[0, 3])
     model = taut.from_cvxpy(cp.abs(x - b), [x >= 0, x <= 3])
     best = taut.hindsight(model, np.array([0.5, 1.0, 2.0, 3.0, 0.5, 0.5, 0.5]))
-    assert "model" in best.solver
     assert best.decision[0] == pytest.approx(0.5)  # the median
     assert best.loss[0] == pytest.approx(0.5 + 1.5 + 2.5)
 
@@ -141,14 +102,10 @@ def classifier():
     return model, np.random.default_rng(2).uniform([-0.7, -1, -1], 1, (2, 60, 3))
 
 
-def test_newton_steps_take_over_when_rounds_do_not_fit(monkeypatch):
+def test_multipliers_prove_the_value_as_documented():
     model, data = classifier()
-    stacked = taut.hindsight(model, data, seeds=2, prefixes=[20, 60])
-    monkeypatch.setattr(offline, "ROWS", 10)
     newton = taut.hindsight(model, data, seeds=2, prefixes=[20, 60])
-    assert newton.solver.endswith("Newton steps")
-    np.testing.assert_allclose(newton.loss, stacked.loss, rtol=1e-9)
-    np.testing.assert_allclose(newton.multipliers, stacked.multipliers, atol=1e-5)
+    assert newton.solver.startswith("newton")
 
     # The proof as it is documented: f(x) + lambda g(x) + min over B of <f'(x) + lambda g'(x), y -
     # x> is the value.
@@ -169,7 +126,6 @@ def test_long_streams_of_quadratic_losses_are_added_up():
     best = taut.hindsight(
         model, lambda start, length: {"demand": demand[start : start + length]}, horizon=rounds
     )
-    assert best.solver.endswith("quadratic losses added up")
     x = cp.Variable(3)
     cost, slope, emission = dispatch.COST, dispatch.SLOPE, dispatch.EMISSION
     fuel = cp.sum(cp.multiply(cost / 2, cp.square(x)) + cp.multiply(slope, x))
@@ -229,25 +185,6 @@ def test_no_feasible_decision_in_all_rounds():
         taut.hindsight(model, np.array([[1.0, 0.0], [-1.0, 0.0]]))
 
 
-def test_constraints_that_are_no_longer_the_models_take_the_generic_route():
-    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c", bounds=[-1, 1])
-    model = taut.from_cvxpy(c @ x, [cp.norm1(x) <= 2])
-    data = np.array([[1.0, 0.5], [0.5, 1.0]])
-    assert taut.hindsight(model, data).loss[0] == pytest.approx(-3.0)
-    tight = taut.hindsight(taut.tightened(model, 0.25), data)
-    assert "model" not in tight.solver
-    assert tight.loss[0] == pytest.approx(-2.625)
-
-
-def test_atoms_that_hide_their_parameters_take_the_generic_route():
-    x, width = cp.Variable(2, name="x"), cp.Parameter(nonneg=True, name="width", value=0.5)
-    c = cp.Parameter(2, name="c", bounds=[-1, 1])
-    model = taut.from_cvxpy(cp.sum(cp.huber(x - c, width)), [cp.norm_inf(x) <= 1])
-    best = taut.hindsight(model, np.array([[0.5, 0.5], [-0.5, 0.5], [-0.5, 0.5]]))
-    assert "model" not in best.solver
-    assert best.gap[0] <= 1e-8
-
-
 def test_perspectives_are_played_bounded_and_solved():
     """s f(x / s) with f = |x|^2 is |x|^2 / s, CVXPY's quad_over_lin."""
     results = []
@@ -257,7 +194,6 @@ def test_perspectives_are_played_bounded_and_solved():
         loss = c @ x + form(x, s)
         model = taut.from_cvxpy(loss, [form(x, s) <= 1, s >= 0.5, s <= 2])
         best = taut.hindsight(model, np.random.default_rng(4).uniform(-1, 1, (6, 2)))
-        assert "the model's own program" in best.solver
         results.append(
             (
                 model.domain.lower,
@@ -269,21 +205,3 @@ def test_perspectives_are_played_bounded_and_solved():
         )
     for one, other in zip(*results, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
-
-
-def test_a_solution_whose_multipliers_prove_too_little_is_not_returned():
-    x, c = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Parameter(2, name="c", bounds=[-1, 1])
-    model = taut.from_cvxpy(c @ x, [cp.norm1(x) + cp.norm(x, 2) <= 1])
-    data = np.random.default_rng(0).uniform(-1, 1, size=(10, 2))
-    best = taut.hindsight(model, data)
-    stream = as_stream(model.arrange(data))
-    task = offline._Task(model, stream, (10,), np.random.default_rng(0))
-    u = np.asarray(task.scaling.scaled(best.decision[0]))[None]
-    value, weights = task.mean_losses(u), np.ones((1, 1))
-    assert task.found(u, value, weights, "", 1e-8) is not None
-    assert task.found(u, value - 1e-3, weights, "", 1e-8) is None  # a lower bound too low
-    outside = 1.000000001 * u  # a violation within the solver's accuracy, at a high price
-    task.model.inner = None
-    value = task.mean_losses(outside)
-    assert task.found(outside, value, weights, "", 1e-7) is not None
-    assert task.found(outside, value, 1e6 * weights, "", 1e-7) is None

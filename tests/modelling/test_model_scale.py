@@ -57,7 +57,6 @@ def test_models_times_a_constant(loss, constraints, of, scale):
     of_loss, of_constraints = (1.0, scale) if of == "constraints" else (scale, 1.0)
     best = best_of(loss, constraints, of_loss, of_constraints)
     decision, value = solved(loss, constraints)
-    assert "model" in best.solver
     np.testing.assert_allclose(best.decision[0], decision, atol=1e-5)
     np.testing.assert_allclose(best.loss[0] / of_loss, value, rtol=1e-7)
     assert best.gap[0] <= 1e-8

@@ -144,7 +144,6 @@ def test_hindsight_sees_the_values_that_parameters_had():
         limit.value = late
         best = taut.hindsight(model, np.tile([1.0, 0.5], (4, 1)))
         assert best.loss[0] == pytest.approx(-4.0)
-        assert "the model's own program" in best.solver
 
 
 def test_fixed_parameters_may_enter_as_constants_do():
@@ -154,7 +153,6 @@ def test_fixed_parameters_may_enter_as_constants_do():
     model = taut.from_cvxpy(p * q * cp.quad_form(x, bend) + c @ x, [cp.norm(x) <= 1])
     data = rng_of(8).uniform(-1, 1, (9, 2))
     best = taut.hindsight(model, data)
-    assert "the model's own program" in best.solver
     np.testing.assert_allclose(best.decision[0], -data.mean(axis=0) / [8.0, 24.0], atol=1e-8)
 
 
@@ -276,7 +274,6 @@ def products():
 def test_parameters_may_be_multiplied_by_one_another(name):
     loss, constraints, data = products()[name]
     model = taut.from_cvxpy(loss, constraints)
-    assert any("not DPP" in note for note in model.notes)
     run = taut.simulate(taut.ClippedOGD.tuned(model.constants, 6), model, data)
     assert np.all(np.isfinite(run.loss))
     best = taut.hindsight(model, data)

@@ -72,7 +72,7 @@ def test_every_equal_to_the_horizon_keeps_the_last_round():
 
 
 def test_public_records_are_records_of_the_loop():
-    assert set(PUBLIC) == set(RECORDS) - {"data", "proposals", "own decisions"}
+    assert set(PUBLIC) == set(RECORDS) - {"data", "proposals", "own decisions", "path"}
 
 
 def reveal(t, x, key):

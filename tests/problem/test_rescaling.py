@@ -101,12 +101,11 @@ def test_methods_that_ask_for_impractical_horizons_run():
         player.observe(DEMAND[t])
 
 
-def test_models_are_solved_by_their_own_program():
+def test_models_are_solved_in_other_units():
     x, d = cp.Variable(2, name="x"), cp.Parameter(name="d", bounds=[0, 2000])
     model = taut.from_cvxpy(cp.square(cp.sum(x) - d), [x >= 0, x <= 900, x[0] <= 2 * x[1]])
     small = taut.rescaled(model)
     here, there = taut.hindsight(small, {d: DEMAND}), taut.hindsight(model, {d: DEMAND})
-    assert "the model's own program" in here.solver
     assert here.loss * small.units.loss == pytest.approx(there.loss, rel=1e-8)
     assert taut.tightened(small, 1e-3).constants.slater == pytest.approx(
         small.constants.slater - 1e-3

@@ -3,25 +3,19 @@
 import numpy as np
 import pytest
 
-from taut.problem.conic import Entries
+from taut.problem.conic import Columns
 
 
-def test_sparse_matrices_agree_with_scipy():
+@pytest.mark.parametrize("width", [None, 8])
+def test_sparse_matrices_agree_with_scipy(width):
     sparse = pytest.importorskip("scipy.sparse")
     rng = np.random.default_rng(0)
-    parts = [
-        np.where(rng.uniform(size=(rows, 4)) < 0.4, rng.normal(size=(rows, 4)), 0)
-        for rows in (3, 0, 5)
-    ]
-    last = [np.array([0.0, 2.0, -1.0]), None, None]
-    made = Entries.stacked(
-        [Entries.of(p).widened(6, c) for p, c in zip(parts, last, strict=True)]
-    ).compressed()
-    dense = np.zeros((8, 6))
-    dense[:, :4], dense[:3, 5] = np.concatenate(parts), last[0]
-    expected = sparse.csc_matrix(dense)
+    dense = np.where(rng.uniform(size=(5, 5)) < 0.4, rng.normal(size=(5, 5)), 0)
+    made = Columns.of(dense, width)
+    more = 0 if width is None else width - 5
+    expected = sparse.csc_matrix(np.pad(dense, ((0, more), (0, more))))
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(made, name), getattr(expected, name))
     assert (made.shape, made.nnz) == (expected.shape, expected.nnz)
-    again = Entries.of(expected)
-    np.testing.assert_array_equal(dense[again.rows, again.columns], again.values)
+    assert made.same_places(Columns.of(2 * dense, width))
+    assert not made.same_places(Columns.of(dense.T, width))

@@ -41,7 +41,15 @@ from .arithmetic import (
 from .curves import CURVES, curved, divide, log_add_exp, power, root, square
 from .enclosure import ROUNDING, Enclosure, Interval, Space, Unknown, outward, result
 
-__all__ = ["CUSTOM", "MOVES", "enclose", "is_log_add_exp", "rearrangement", "work"]
+__all__ = [
+    "CUSTOM",
+    "MOVES",
+    "contraction",
+    "enclose",
+    "is_log_add_exp",
+    "rearrangement",
+    "work",
+]
 
 CUSTOM = "custom_jvp_call"
 """The operation that calls a function with a derivative of its own."""
@@ -278,17 +286,24 @@ def rearrangement(equation: Any, u: Enclosure) -> Callable[[Array], Array] | Non
 
 def _dot(u: Enclosure, v: Enclosure, *, dimension_numbers: Any, **_: Any) -> Enclosure:
     """A product of matrices, vectors or stacks of them."""
-    (left, right), (left_batch, right_batch) = dimension_numbers
+    left, right = dimension_numbers[0]
     if u is v and len(left) == len(u.shape) and tuple(left) == tuple(right):
         return total(last(square(u), None))
+    first, second, out = contraction(len(u.shape), len(v.shape), dimension_numbers)
+    return contract(u, v, f"{first},{second}->{out}")
+
+
+def contraction(left: int, right: int, dimension_numbers: Any) -> tuple[str, str, str]:
+    """The letters of two operands with so many axes and of their product, for `np.einsum`."""
+    (summed, its_summed), (batch, its_batch) = dimension_numbers
     letters = iter("abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXY")
-    first = [next(letters) for _ in u.shape]
-    shared = dict(zip((*right, *right_batch), (*left, *left_batch), strict=True))
-    second = [first[shared[j]] if j in shared else next(letters) for j in range(len(v.shape))]
-    out = [first[i] for i in left_batch]
-    out += [letter for i, letter in enumerate(first) if i not in (*left, *left_batch)]
+    first = [next(letters) for _ in range(left)]
+    shared = dict(zip((*its_summed, *its_batch), (*summed, *batch), strict=True))
+    second = [first[shared[j]] if j in shared else next(letters) for j in range(right)]
+    out = [first[i] for i in batch]
+    out += [letter for i, letter in enumerate(first) if i not in (*summed, *batch)]
     out += [letter for j, letter in enumerate(second) if j not in shared]
-    return contract(u, v, f"{''.join(first)},{''.join(second)}->{''.join(out)}")
+    return "".join(first), "".join(second), "".join(out)
 
 
 def _cumulated(u: Enclosure, *, axis: int, reverse: bool) -> Enclosure:

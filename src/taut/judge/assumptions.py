@@ -28,9 +28,8 @@ from ..problem.programs import programs_of
 from ..problem.sampling import generator, sample_decisions, sample_rounds
 from ..problem.streams import Stream
 from ..problem.transforms import Tightened
-from .facts.fact import PROVEN, VERIFIED, Fact, Facts
-from .observed import Extreme, Observations
-from .probes import largest_values, probe, walk_back
+from .facts.find import PROVEN, VERIFIED, Fact, Facts
+from .observed import Extreme, Observations, largest_values, probe, walk_back
 
 __all__ = [
     "GIVEN",
@@ -71,6 +70,11 @@ class Assumption:
     """For a refuted assumption: the point, or points, at which it fails."""
 
     @property
+    def title(self) -> str:
+        """The name in words."""
+        return self.name.replace("_", " ")
+
+    @property
     def refuted(self) -> bool:
         """Whether a counterexample was found."""
         return self.status == REFUTED
@@ -81,12 +85,13 @@ class _Probes(NamedTuple):
 
     problem: Problem
     points: Array
-    partner: Array
-    """The other decision of each pair; empty without data."""
-    values: Mapping[str, Array]
-    """What `probe` found at the pairs; empty without data."""
+    """The played ones first."""
     seen: Observations
     facts: Facts
+    partner: Array | None = None
+    """The other decision of each pair; None without data."""
+    values: Mapping[str, Array] = {}
+    """What `probe` found at the pairs; empty without data."""
 
     @property
     def unit(self) -> float:
@@ -100,6 +105,7 @@ class _Probes(NamedTuple):
 
     def worst(self, score: Array) -> dict[str, Array]:
         """Return the pair with the largest score, (round, point)."""
+        assert self.partner is not None
         i = int(np.argmax(score)) % score.shape[1]
         return {"x": np.asarray(self.points[i]), "y": np.asarray(self.partner[i])}
 
@@ -127,37 +133,43 @@ def check(
     facts = facts or Facts()
     problem = problem.with_constants(facts.strengthened(problem.constants))
     where, when, who = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
-    points = sample_decisions(problem.domain, where, samples)
-    points = np.concatenate([seen.violating, seen.played, points]).astype(
-        default_float()
-    )  # played ones first
-    if stream is None:
-        nothing = points[:0]
-        without = _without_data(_Probes(problem, points, nothing, {}, seen, facts))
-        return tuple(assumption for assumption in without if assumption is not None)
-    data = _sampled(stream, when, points)
-    order = generator(who).permutation(len(points))
-    values = probe(problem, points, order, data)
-    probes = _Probes(problem, points, points[order], values, seen, facts)
-    rounds = None if not problem.constraints.takes_data else data
-    checks = (
-        _domain(problem, points),
-        _convex(probes, "losses", "loss", facts.convex_losses),
-        _convex(probes, "constraints", "excess", facts.convex_constraints),
-        *_extremes(probes),
-        _radius(problem, points),
-        _count(problem, values["excess"]),
-        _strong(probes),
-        _smooth(probes),
-        _centre(probes),
-        check_slater(problem, rounds, facts=facts),
-        _error_bound(probes),
-        _half_spaces(problem, facts),
-        _fixed(problem),
-        _affine(probes),
-        None if feasible is None else _projection(probes, feasible),
-    )
+    sampled = sample_decisions(problem.domain, where, samples)
+    points = np.concatenate([seen.violating, seen.played, sampled]).astype(default_float())
+    probes, data = _Probes(problem, points, seen, facts), None
+    if stream is not None:
+        data = _sampled(stream, when, points)
+        order = generator(who).permutation(len(points))
+        values = probe(problem, points, order, data)
+        probes = probes._replace(partner=points[order], values=values)
+    checks = _checked(probes, data, feasible)
     return tuple(assumption for assumption in checks if assumption is not None)
+
+
+def _checked(probes: _Probes, data: Any, feasible: Domain | None) -> Iterator[Assumption | None]:
+    """All assumptions in the order in which a certificate shows them; None for those that are not
+    stated. A player keeps no data, so that less is checked of it."""
+    problem, facts = probes.problem, probes.facts
+    moving = problem.constraints.takes_data
+    yield _domain(problem, probes.points)
+    if data is not None:
+        yield _convex(probes, "losses", "loss", facts.convex_losses)
+        yield _convex(probes, "constraints", "excess", facts.convex_constraints)
+    yield from _extremes(probes)
+    yield _radius(problem, probes.points)
+    if data is not None:
+        yield _count(problem, probes.values["excess"])
+        yield _strong(probes)
+        yield _smooth(probes)
+    yield _centre(probes)
+    if data is not None or not moving:
+        yield check_slater(problem, data if moving else None, facts=facts)
+        yield _error_bound(probes)
+        yield _half_spaces(problem, facts)
+    yield _fixed(problem)
+    if data is not None:
+        yield _affine(probes)
+    if data is not None and feasible is not None:
+        yield _projection(probes, feasible)
 
 
 def _proven(name: str, problem: Problem, facts: Facts) -> Assumption | None:
@@ -165,23 +177,7 @@ def _proven(name: str, problem: Problem, facts: Facts) -> Assumption | None:
     fact = facts.proof(name, problem.constants)
     if fact is None:
         return None
-    text = f"{SYMBOLS[name]} = {fact.value:.6g}: {fact.source}"
-    return Assumption(name, fact.kind, text)
-
-
-def _without_data(probes: _Probes) -> Iterator[Assumption | None]:
-    """What can be checked of a player, whose data are not kept."""
-    problem = probes.problem
-    yield _domain(problem, probes.points)
-    yield from _extremes(probes)
-    yield _radius(problem, probes.points)
-    yield _centre(probes)
-    yield _fixed(problem)
-    if problem.constraints.takes_data:
-        return
-    yield check_slater(problem, facts=probes.facts)
-    yield _error_bound(probes)
-    yield _half_spaces(problem, probes.facts)
+    return Assumption(name, fact.kind, f"{SYMBOLS[name]} = {fact.value:.6g}: {fact.source}")
 
 
 def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
@@ -194,18 +190,16 @@ def _sampled(stream: Stream, key: Any, points: Array) -> Any:
 
 
 def _convex(probes: _Probes, what: str, kind: str, fact: Fact | None) -> Assumption:
-    name, problem = f"convex {what}", probes.problem
+    name, proof = f"convex {what}", probes.problem.proof_of_convexity
     gap, scale = probes.values[f"{kind}_gap"], probes.values[f"{kind}_scale"]
     short = -gap - probes.slack * (1e-3 * scale.max() + scale)
     if short.max() > 0:
         i = int(np.argmax(short)) % len(probes.points)
-        detail = (
-            f"one of the {what} at y lies {-gap.reshape(-1, len(probes.points))[:, i].min():.3g} "
-            "below its tangent at x"
-        )
+        least = gap.reshape(-1, len(probes.points))[:, i].min()
+        detail = f"one of the {what} at y lies {-least:.3g} below its tangent at x"
         return Assumption(name, REFUTED, detail, probes.worst(short))
-    if problem.proof_of_convexity:
-        return Assumption(name, PROVEN, f"by {problem.proof_of_convexity}")
+    if proof:
+        return Assumption(name, PROVEN, f"by {proof}")
     if fact is not None:
         return Assumption(name, fact.kind, fact.source)
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
@@ -214,31 +208,25 @@ def _convex(probes: _Probes, what: str, kind: str, fact: Fact | None) -> Assumpt
 def _extremes(probes: _Probes) -> Iterator[Assumption | None]:
     """The constants that bound what is seen: in all rounds of the run, and wherever else it was
     tried."""
-    values, points, sizes = probes.values, probes.points, probes.seen
-    kinds = {
-        "loss_lipschitz": ("loss_slope", 0.0),
-        "constraint_lipschitz": ("excess_slope", 0.0),
+    values, points, seen = probes.values, probes.points, probes.seen
+    elsewhere: tuple[float, str, Any] | None = None
+    for name, kind, size in (
+        ("loss_lipschitz", "loss_slope", 0.0),
+        ("constraint_lipschitz", "excess_slope", 0.0),
         # Ranges are those of values, in which larger numbers may cancel.
-        "constraint_range": ("excess_reach", sizes.constraint_size),
-    }
-    for name, (kind, size) in kinds.items():
-        elsewhere = None
-        if kind in values:
-            largest = float(values[kind].max())
-            elsewhere = (
-                largest,
-                "at x, which was not played",
-                {"x": probes.worst(values[kind])["x"]},
-            )
+        ("constraint_range", "excess_reach", seen.constraint_size),
+    ):
+        if values:
+            at = {"x": probes.worst(values[kind])["x"]}
+            elsewhere = float(values[kind].max()), "at x, which was not played", at
         yield _largest(name, probes, size, elsewhere)
-    elsewhere = None
     if values:
         loss = values["loss"]
         spread = loss.max(axis=1) - loss.min(axis=1)
         row = loss[int(np.argmax(spread))]
         ends = {"x": np.asarray(points[row.argmax()]), "y": np.asarray(points[row.argmin()])}
         elsewhere = float(spread.max()), "between x and y", ends
-    yield _largest("loss_range", probes, sizes.loss_size, elsewhere)
+    yield _largest("loss_range", probes, seen.loss_size, elsewhere)
 
 
 def _largest(
@@ -278,17 +266,12 @@ def _over_all(seen: Observations, extreme: Extreme) -> str:
 
 
 def _count(problem: Problem, excess: Array) -> Assumption | None:
-    stated = problem.constants.constraint_count
+    stated, count = problem.constants.constraint_count, excess.shape[-1]
     if stated is None:
         return None
-    count = excess.shape[-1]
+    detail = f"m = {stated}; the number of constraint values is {count}"
     status = VERIFIED if stated == count else REFUTED
-    return Assumption(
-        "constraint_count",
-        status,
-        f"m = {stated}; the number of constraint values is {count}",
-        {"m": count},
-    )
+    return Assumption("constraint_count", status, detail, {"m": count})
 
 
 def _radius(problem: Problem, points: Array) -> Assumption | None:
@@ -296,42 +279,35 @@ def _radius(problem: Problem, points: Array) -> Assumption | None:
     if stated is None:
         return None
     exact = float(problem.domain.radius)
-    if exact > stated * (1 + SLACK):
-        away = np.linalg.norm(
-            (np.asarray(points) - centre_of(problem.domain)).reshape(len(points), -1), axis=1
-        )
-        detail = f"R = {stated:.6g}, but the domain reaches {exact:.6g} from its centre"
-        return Assumption("radius", REFUTED, detail, {"x": np.asarray(points[int(away.argmax())])})
-    return Assumption("radius", VERIFIED, f"R = {stated:.6g}, the domain's is {exact:.6g}")
+    if exact <= stated * (1 + SLACK):
+        return Assumption("radius", VERIFIED, f"R = {stated:.6g}, the domain's is {exact:.6g}")
+    offsets = (points - centre_of(problem.domain)).reshape(len(points), -1)
+    farthest = points[int(np.linalg.norm(offsets, axis=1).argmax())]
+    detail = f"R = {stated:.6g}, but the domain reaches {exact:.6g} from its centre"
+    return Assumption("radius", REFUTED, detail, {"x": np.asarray(farthest)})
 
 
 def _domain(problem: Problem, points: Array) -> Assumption:
     """Look for a feasible point outside: walk back to g <= 0 from far outside in many
     directions."""
     if problem.constraints.takes_data:
-        return Assumption(
-            "domain", GIVEN, "constraints change with the round: the domain counts as part of them"
-        )
+        why = "constraints change with the round: the domain counts as part of them"
+        return Assumption("domain", GIVEN, why)
     if problem.proof_of_domain:
-        return Assumption(
-            "domain", VERIFIED, f"it contains the feasible set: {problem.proof_of_domain}"
-        )
+        why = f"it contains the feasible set: {problem.proof_of_domain}"
+        return Assumption("domain", VERIFIED, why)
     if problem.domain_binds:
         return Assumption("domain", GIVEN, "the domain is a constraint itself")
     outside, feasible, ends = walk_back(problem.as_stated(), points)
     hits = np.flatnonzero(outside & feasible)
     if hits.size:
-        x = np.asarray(ends[hits[0]])
-        mend = (
-            "if the domain is a limit that always holds, say so with Problem(..., "
-            "domain_binds=True)"
+        why = (
+            "a feasible decision lies outside the domain; if the domain is a limit that always "
+            "holds, say so with Problem(..., domain_binds=True)"
         )
-        return Assumption(
-            "domain", REFUTED, f"a feasible decision lies outside the domain; {mend}", {"x": x}
-        )
-    return Assumption(
-        "domain", PROBED, f"no feasible decision outside the domain in {len(points)} directions"
-    )
+        return Assumption("domain", REFUTED, why, {"x": np.asarray(ends[hits[0]])})
+    why = f"no feasible decision outside the domain in {len(points)} directions"
+    return Assumption("domain", PROBED, why)
 
 
 def _strong(probes: _Probes) -> Assumption | None:
@@ -412,15 +388,12 @@ def check_slater(
     point, bound, proven, *_ = find_feasible(Problem(problem.loss, margin, problem.domain, tighter))
     text = f"epsilon = {stated:.6g}"
     if point is not None:
-        status = PROBED if constraints.takes_data else VERIFIED
-        return Assumption(
-            name, status, f"a decision with slack {stated:.6g} exists", {"x": np.asarray(point)}
-        )
+        status, why = PROBED if constraints.takes_data else VERIFIED, "a decision with slack"
+        return Assumption(name, status, f"{why} {stated:.6g} exists", {"x": np.asarray(point)})
     if proven:
         room = stated - bound
-        return Assumption(
-            name, REFUTED, f"{text}, but no decision has more slack than {room:.6g}", {"room": room}
-        )
+        why = f"{text}, but no decision has more slack than {room:.6g}"
+        return Assumption(name, REFUTED, why, {"room": room})
     return Assumption(name, GIVEN, f"{text}: neither found nor refuted")
 
 
@@ -452,10 +425,10 @@ def _error_bound(probes: _Probes) -> Assumption | None:
 
     excess = largest_values(problem, points)
     outside = np.flatnonzero(excess > 1e-6)[:DISTANCES]
+    text = f"kappa = {stated:.6g}"
     if not outside.size:
-        return Assumption(
-            "error_bound", GIVEN, f"kappa = {stated:.6g}: no infeasible decision was at hand to try"
-        )
+        why = f"{text}: no infeasible decision was at hand to try"
+        return Assumption("error_bound", GIVEN, why)
     tried = points[outside]
     # The problem keeps it, so that nothing is compiled again for the next certificate.
     nearest = programs_of(problem).get(
@@ -467,14 +440,10 @@ def _error_bound(probes: _Probes) -> Assumption | None:
     short = stated * distance * (1 - 1e-4) - excess[outside]
     if short.max() > 1e-7 + probes.unit * max(probes.seen.constraint_size, 0.0):
         i = int(short.argmax())
-        detail = (
-            f"kappa = {stated:.6g}, but max g = {float(excess[outside[i]]):.6g} at distance "
-            f"{distance[i]:.6g}"
-        )
+        value = float(excess[outside[i]])
+        detail = f"{text}, but max g = {value:.6g} at distance {distance[i]:.6g}"
         return Assumption("error_bound", REFUTED, detail, {"x": tried[i]})
-    return Assumption(
-        "error_bound", PROBED, f"kappa = {stated:.6g} at {len(tried)} infeasible decisions"
-    )
+    return Assumption("error_bound", PROBED, f"{text} at {len(tried)} infeasible decisions")
 
 
 def _half_square(x: jax.Array, z: jax.Array) -> jax.Array:
@@ -501,30 +470,23 @@ def _affine(probes: _Probes) -> Assumption:
 
 def _projection(probes: _Probes, feasible: Domain) -> Assumption:
     """Whether the set that a learner projects onto is the feasible set."""
-    problem, points = probes.problem, probes.points
+    problem, points, slack = probes.problem, probes.points, probes.slack
     name = str(Assumes.PROJECTION)
     if problem.constraints.takes_data:
-        return Assumption(
-            name, GIVEN, "not checked, because the constraints depend on the round's data"
-        )
-    inside = (
-        project_rows(feasible, points.reshape(len(points), -1))
-        .reshape(points.shape)
-        .astype(points.dtype)
-    )
+        why = "not checked, because the constraints depend on the round's data"
+        return Assumption(name, GIVEN, why)
+    projected = project_rows(feasible, points.reshape(len(points), -1))
+    inside = projected.reshape(points.shape).astype(points.dtype)
     excess, outside = largest_values(problem, inside), largest_values(problem, points)
-    size, slack = float(np.abs(outside).max()), probes.slack
+    size = float(np.abs(outside).max())
     if excess.max() > slack * size:
-        detail = f"the set contains x with max g = {excess.max():.3g}"
-        return Assumption(name, REFUTED, detail, {"x": np.asarray(inside[int(excess.argmax())])})
-    away = np.linalg.norm(np.asarray(points - inside).reshape(len(points), -1), axis=1)
-    missed = np.flatnonzero(
-        (outside <= -slack * size) & (away > slack * float(problem.domain.radius))
-    )
+        why = f"the set contains x with max g = {excess.max():.3g}"
+        return Assumption(name, REFUTED, why, {"x": np.asarray(inside[int(excess.argmax())])})
+    away = np.linalg.norm((points - inside).reshape(len(points), -1), axis=1)
+    far = away > slack * float(problem.domain.radius)
+    missed = np.flatnonzero((outside <= -slack * size) & far)
     if missed.size:
-        return Assumption(
-            name, REFUTED, "x is feasible, but not in the set", {"x": np.asarray(points[missed[0]])}
-        )
-    return Assumption(
-        name, PROBED, f"the set and the feasible set agree at {len(points)} decisions"
-    )
+        why = "x is feasible, but not in the set"
+        return Assumption(name, REFUTED, why, {"x": np.asarray(points[missed[0]])})
+    why = f"the set and the feasible set agree at {len(points)} decisions"
+    return Assumption(name, PROBED, why)

@@ -5,7 +5,8 @@ way, rounds differently. Rounding errors stay small in most runs. In some they g
 where a decision lies at a kink of the loss. `check_same` therefore plays up to three times, and
 again only if there is a difference: with a program that is compiled quickly; with the program that
 played the run; and with parameters of the learner that differ by a few units of rounding. Rounding
-explains what the last runs differ by.
+explains what the last runs differ by. A run that still has its problem, its data and its decisions
+is not played at all if losses and constraints at these decisions are those that were recorded.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from ..engine import Array
 from ..learners import Learner
 from ..play.replay import played_again
 from ..problem.domains.support import centre_of
+from ..problem.evaluation import constraint_evaluation, loss_evaluation
+from ..problem.memory import linked, recorded
 from ..problem.problem import Problem
 from ..problem.streams import Stream
 from ..runs.run import RECORDS, Run
 from ..runs.sample import other_part, sample_of, sample_of_run
-from ..runs.totals import Totals
+from ..runs.totals import Totals, round_terms
 
 __all__ = ["check_same"]
 
@@ -33,6 +36,8 @@ UNITS = (-64, -5, 7, 64)
 """Units of rounding by which parameters of the learner are changed."""
 SPREAD = 4.0
 """How much larger a difference may be than those between runs that differ by rounding."""
+VALUES = 2**22
+"""Constraint values that are compared without playing a run again, at most."""
 NAMES = {
     "loss": "the losses",
     "excess": "the constraint values",
@@ -53,8 +58,8 @@ class Difference(NamedTuple):
 
 
 def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Run:
-    """Raise ValueError if problems and data are not those of the run; return the run as it was
-    played again.
+    """Raise ValueError if problems and data are not those of the run; return the run, or the run as
+    it was played again.
 
     Arguments:
         run: of one learner.
@@ -67,36 +72,38 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Ru
             f"stream: got data of {counted(source.seeds, 'seed')}; expected those of the run, "
             f"which has {run.seeds}"
         )
-    again: list[Run] = []
-    difference = _difference(run, played, scored, source, again)
+    few = run.totals.excess.size * run.horizon <= VALUES
+    kept = run.path is not None and run.played_by is run.learner
+    if kept and few and _is_own(run, played, scored, source):
+        parts = _parts_on_path(run, scored, source)
+        if _first_difference(run, parts, _tolerance(run)) is None:
+            return run
+    again, difference = _played(run, played, scored, source)
     if difference is not None:
         raise ValueError(
             f"run: {difference.what} are not those of the run: {difference.here:.6g} with this "
             f"problem and these data, {difference.recorded:.6g} in the run; expected the problem, "
             "the data and the learner that were played, unchanged"
         )
-    return again[-1]
+    return again
 
 
-def _difference(
-    run: Run, played: Problem, scored: Problem, source: Stream, again: list[Run]
-) -> Difference | None:
-    """Return the first difference that rounding does not explain, or None; put the runs that were
-    played into `again`."""
-    tolerance = float(np.sqrt(np.finfo(run.final.dtype).eps))
-    own = run.played is played and run.problem is scored and run.stream is source
-    remembered = own and run.sample is None  # a run from a file got its problem afterwards
+def _played(
+    run: Run, played: Problem, scored: Problem, source: Stream
+) -> tuple[Run, Difference | None]:
+    """Play the run again, and return what that gives with the first difference that rounding does
+    not explain, or None."""
+    tolerance, again = _tolerance(run), []
+    remembered = _is_own(run, played, scored, source)
     elsewhere = None if remembered else _elsewhere(run, played, scored, source, tolerance)
     for quick in (False,) if remembered else (True, False):
         again.append(played_again(run, played, scored, source, quick=quick))
         counts = [one.totals.excess.shape[-1] for one in (again[-1], run)]
         if counts[0] != counts[1]:
-            return Difference("the numbers of constraints", *counts)
-        difference = _first_difference(run, again[-1], tolerance)
-        if difference is None:
-            return elsewhere
-        if elsewhere is not None:
-            return difference
+            return again[-1], Difference("the numbers of constraints", *counts)
+        difference = _first_difference(run, _parts(again[-1]), tolerance)
+        if difference is None or elsewhere is not None:
+            return again[-1], difference or elsewhere
     last = again[-1]
     assert isinstance(run.learner, Learner)
     unit = float(np.finfo(run.final.dtype).eps)
@@ -104,7 +111,39 @@ def _difference(
     several = played_again(run, played, scored, source, learners=nearby)
     sizes = _sizes(run, played, scored, source)
     spread = _spread([*again, *(several[i] for i in range(len(nearby)))])
-    return _first_difference(run, last, tolerance, sizes, spread)
+    return last, _first_difference(run, _parts(last), tolerance, sizes, spread)
+
+
+def _tolerance(run: Run) -> float:
+    return float(np.sqrt(np.finfo(run.final.dtype).eps))
+
+
+def _is_own(run: Run, played: Problem, scored: Problem, source: Stream) -> bool:
+    """Whether problems and data are the objects that a run remembers. A run from a file got them
+    afterwards."""
+    own = run.played is played and run.problem is scored and run.stream is source
+    return own and run.sample is None
+
+
+def _parts_on_path(run: Run, scored: Problem, source: Stream) -> dict[str, Array]:
+    """Return losses, constraint values and totals at the decisions that a run has kept, like
+    `_parts`."""
+    assert run.path is not None
+    if scored.previous:
+        source = linked(scored, source, run.path, run.first)
+        scored = recorded(scored)
+    data, constraints = source.block(0, run.horizon), scored.scored_constraints
+    given = data if constraints.takes_data else None
+    loss = loss_evaluation(scored).values(run.path, data)
+    values = constraint_evaluation(scored, constraints).values(run.path, given)
+    terms = round_terms(np, loss, values)
+    parts = {"loss": loss, "excess": terms.worst_excess, "total_peak": terms.violation.max(axis=1)}
+    parts |= {f"total_{name}": term.sum(axis=1) for name, term in terms._asdict().items()}
+    rounds = {"loss": run.horizon, "excess": run.horizon}
+    return {
+        name: np.asarray(part, float).reshape(run.seeds, rounds.get(name, 1), -1)
+        for name, part in parts.items()
+    }
 
 
 def _elsewhere(
@@ -120,7 +159,7 @@ def _elsewhere(
 
 def _first_difference(
     run: Run,
-    again: Run,
+    replayed: dict[str, Array],
     tolerance: float,
     sizes: dict[str, float] | None = None,
     spread: dict[str, Array] | None = None,
@@ -129,14 +168,15 @@ def _first_difference(
 
     Arguments:
         run: as it was recorded.
-        again: as it was played again.
+        replayed: the parts of it that were computed again.
         tolerance: of each part, relative to its largest number.
         sizes: sizes of the numbers from which rounding errors come, where they are larger.
         spread: what runs differ by that differ by rounding, arrays like those of `_parts`.
     """
     differences = []
-    recorded, replayed = _parts(run), _parts(again)
-    for name, mine in recorded.items():
+    for name, mine in _parts(run).items():
+        if name not in replayed:
+            continue
         size = max(float(np.max(np.abs(mine), initial=0)), (sizes or {}).get(name, 0.0))
         allowed = tolerance * size + SPREAD * (spread or {}).get(name, np.zeros(1))
         off = ~(np.abs(replayed[name] - mine) <= allowed)

@@ -1,26 +1,169 @@
 """The case that a judge decides: a run with all that has been found out about it.
 
-Each stage in `certify.py` takes a case and returns one that knows more.
+Each stage in `certify.py` takes a case and returns one that knows more. `AnnouncedRun` is a part of
+a case with announced constraints: what the step before each round did, checked in every round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from ..engine import Array
-from ..learners import Learner
+from ..learners import Assumes, Guarantee, Learner
+from ..play.replay import replayed
 from ..problem.problem import Problem
-from ..problem.streams import Stream
+from ..problem.streams import RoundData, Stream
 from ..runs.run import AdviceFacts, Run
-from .announced import AnnouncedRun
-from .assumptions import Assumption
-from .facts.fact import Facts
+from .assumptions import REFUTED, VERIFIED, Assumption
+from .facts.find import Facts
 from .observed import Observations
 from .views import RecordedRun
 
-__all__ = ["Case", "moves"]
+__all__ = ["ANNOUNCED_VIOLATION", "AnnouncedRun", "Case"]
+
+ANNOUNCED_VIOLATION = "peak violation of announced constraints"
+SOURCE = "announced constraints, A2"
+ROUNDING, UNITS = 1e-9, 64
+"""Relative room for rounding of squared distances, and units of rounding of a number."""
+ROUNDS = 256
+"""Rounds that show how large announced constraints are."""
+
+
+@dataclass(frozen=True)
+class AnnouncedRun:
+    """A run on a problem with announced constraints."""
+
+    run: Run
+    problem: Problem
+    stream: Stream | None
+    """None for a player whose data are not at hand."""
+    count: int
+    """The number of announced constraints, which are scored last."""
+    remembers: bool
+    """Whether the problem depends on the previous decision."""
+
+    @classmethod
+    def of(cls, run: Run, played: Problem, scored: Problem, stream: Stream) -> AnnouncedRun | None:
+        """Return None if no constraint was announced, or if other ones were announced than are
+        scored."""
+        announced = played.announced
+        if announced is None or scored.announced != announced:
+            return None
+        block = stream.block(0, 1)
+        x, z = run.final[0], jax.tree.map(lambda a: jnp.asarray(a)[0, 0], block)
+        count = int(jax.eval_shape(announced.values, jnp.asarray(x), z).shape[0])
+        return cls(run, played, stream, count, isinstance(block, RoundData))
+
+    @property
+    def peak(self) -> Array:
+        """The largest violation of an announced constraint, per seed."""
+        return np.asarray(self.run.totals.peak[..., -self.count :].max(axis=-1))
+
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """Return the bound on the violation of announced constraints, as a bound on the peak
+        violation."""
+        if not self.remembers:
+            why = (
+                "the problem does not depend on the previous decision, so there is none to move "
+                "back to"
+            )
+            return (Guarantee.none("peak violation", SOURCE, why),)
+        assumptions = (str(Assumes.CONVEX_CONSTRAINTS), str(Assumes.STANDING_STILL))
+        return (Guarantee("peak violation", 0.0, SOURCE, assumptions),)
+
+    def checks(self, comparators: Sequence[Any]) -> tuple[Assumption, ...]:
+        """Check in every round what the theorems about announced constraints assume.
+
+        Arguments:
+            comparators: results of `taut.hindsight` against which regret is measured, or None where
+                there is none.
+        """
+        if self.stream is None:
+            return (self._hold(),)
+        decisions = [
+            np.asarray(one.decision, float)
+            for one in comparators
+            if getattr(one, "decision", None) is not None
+        ]
+        standing = self._standing()
+        return self._hold(), self._towards(decisions), *(() if standing is None else (standing,))
+
+    def _hold(self) -> Assumption:
+        name, worst = str(Assumes.ANNOUNCED_HOLD), float(self.peak.max())
+        text = f"largest violation of an announced constraint over all rounds {worst:.3g}"
+        if worst > self._unit * self._size():
+            return Assumption(name, REFUTED, text)
+        return Assumption(name, VERIFIED, text + (", which is rounding" if worst > 0 else ""))
+
+    @property
+    def _unit(self) -> float:
+        """How far rounding can move a number, as a share of the numbers that are added up."""
+        return UNITS * float(np.finfo(self.run.final.dtype).eps)
+
+    def _size(self) -> float:
+        """The largest announced constraint value at the last decisions, in the first rounds; of a
+        player without data, the mean of the largest one."""
+        announced = self.problem.announced
+        assert announced is not None
+        if self.stream is None:
+            return (
+                float(np.abs(self.run.totals.excess[..., -self.count :]).max()) / self.run.horizon
+            )
+        block = self.stream.block(0, min(self.run.horizon, ROUNDS))
+        values = jax.vmap(jax.vmap(announced.values, (None, 0)))(jnp.asarray(self.run.final), block)
+        return float(np.max(np.abs(np.asarray(values))))
+
+    def _towards(self, comparators: Sequence[Array]) -> Assumption:
+        """The step must not lead away from the comparator, which is what it may do if that violates
+        an announced constraint."""
+        name = str(Assumes.ANNOUNCED_TOWARDS)
+        if not comparators:
+            why = "no fixed decision satisfies all constraints in all rounds"
+            return Assumption(name, REFUTED, why)
+        assert self.stream is not None
+        start, worst, away = 0, -np.inf, 0
+        decisions, proposals = (
+            (x for x, _ in replayed(self.run, self.problem, self.stream, record=(kind,)))
+            for kind in ("own decisions", "proposals")
+        )
+        for x, y in zip(decisions, proposals, strict=True):
+            axes = tuple(range(2, x.ndim))
+            for u in comparators:
+                distance = np.sum((x - u[:, None]) ** 2, axis=axes)
+                gained = distance - np.sum((y - u[:, None]) ** 2, axis=axes)
+                away += int(np.sum(gained > max(ROUNDING, self._unit) * (1 + distance)))
+                worst = max(worst, float(gained.max()))
+            start += x.shape[1]
+        if away:
+            why = f"in {away} rounds the step led away from the comparator, by up to {worst:.3g} in"
+            return Assumption(name, REFUTED, f"{why} squared distance")
+        return Assumption(name, VERIFIED, f"in all {start:,} rounds of all seeds")
+
+    def _standing(self) -> Assumption | None:
+        assert self.stream is not None
+        block = self.stream.block(0, self.run.horizon)
+        if not isinstance(block, RoundData):
+            return None
+        announced = self.problem.announced
+        assert announced is not None
+
+        @jax.jit
+        def worst(pair: Any) -> jax.Array:
+            return jnp.max(announced.values(pair.previous, pair))
+
+        value = float(np.max(np.asarray(jax.vmap(jax.vmap(worst))(block))))
+        name = str(Assumes.STANDING_STILL)
+        text = "the previous decision satisfies the announced constraints in all rounds"
+        if value > 0:
+            why = f"{text} but some, in which it exceeds one by up to {value:.3g}"
+            return Assumption(name, REFUTED, why)
+        return Assumption(name, VERIFIED, f"{text}, by at least {-value:.3g}")
 
 
 @dataclass(frozen=True)
@@ -77,7 +220,7 @@ class Case:
     @property
     def moving(self) -> bool:
         """Whether the comparator is another decision in different rounds."""
-        return moves(self.comparator)
+        return getattr(self.comparator, "comparator", "fixed") != "fixed"
 
     def noted(self, *notes: str) -> Case:
         """Return the case with more notes."""
@@ -86,8 +229,3 @@ class Case:
     def with_regret(self, name: str, regret: Array | None) -> Case:
         """Return the case with one more regret, or another value for it."""
         return replace(self, regrets={**self.regrets, name: regret})
-
-
-def moves(comparator: Any) -> bool:
-    """Whether a comparator is another decision in different rounds."""
-    return getattr(comparator, "comparator", "fixed") != "fixed"

@@ -24,10 +24,9 @@ from ..problem.streams import Adversary, Stream, as_stream
 from ..runs import metrics
 from ..runs.run import AdviceFacts, Run, least_sum
 from . import assumptions
-from .announced import AnnouncedRun
 from .assumptions import GIVEN, REFUTED, VERIFIED, Assumption
 from .binding import check_same
-from .case import Case
+from .case import AnnouncedRun, Case
 from .certificate import Certificate
 from .facts.find import facts_of
 from .guarantees import SCORED_SLATER, coverage, margin_between
@@ -41,16 +40,15 @@ __all__ = [
     "certify",
     "check_reaction",
     "reacts_to_decisions",
-    "with_advice",
     "with_announced",
     "with_checks",
     "with_comparator",
-    "with_correction",
     "with_facts",
     "with_feasibility",
     "with_memory",
     "with_observations",
-    "with_projections",
+    "with_replay",
+    "with_states",
 ]
 
 
@@ -93,7 +91,7 @@ def certify(
         data: what an adversary revealed, if it is not to be replayed; arrays (seed, round, ...).
         advice, forecast: what advisers said or predicted in all rounds, as in `taut.simulate`, for
             a run that was loaded from a file.
-        check: whether to check the assumptions. All rounds are played again for it.
+        check: whether to check the assumptions. All rounds are looked at for it.
         key: random key for the probes.
     """
     arguments.instance("run", run, Run, "the result of taut.simulate(learner, problem, stream)")
@@ -104,11 +102,7 @@ def certify(
     if advice is not None or forecast is not None:
         run = replace(run, advice=advice, forecast=forecast)
     case = _opened(run, problem, score, stream, seeds, data)
-    if case.source is not None:
-        again = check_same(run, case.played, case.scored, case.source)
-        case = with_projections(case, again.cuts_hold)
-        case = with_correction(case, again.correction)
-        case = with_advice(case, again.advised)
+    case = with_replay(case)
     case = with_comparator(case, best)
     case = with_memory(case)
     case = with_announced(case)
@@ -154,6 +148,42 @@ def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: An
         data = revealed_data(replace(run, played=problem, stream=source))
     # What an adversary revealed can be held to what a model says of its parameters only now.
     return source if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
+
+
+def with_replay(case: Case) -> Case:
+    """Refuse problems and data that are not those of the run, and add what its states tell."""
+    if case.source is None:
+        return case
+    again = check_same(case.run, case.played, case.scored, case.source)
+    if again.path is not None:
+        case = replace(case, run=replace(case.run, path=again.path))
+    return with_states(case, again.cuts_hold, again.correction, again.advised)
+
+
+def with_states(case: Case, cuts_hold: Any, correction: Any, advised: AdviceFacts | None) -> Case:
+    """Add what the states of a learner tell, each for each seed, or `None`.
+
+    Arguments:
+        case: the case.
+        cuts_hold: whether all projections on kept cuts were exact.
+        correction: what feasibility moves take off the bound on regret.
+        advised: what was observed with advisers.
+    """
+    if cuts_hold is not None:
+        name, failed = str(Assumes.EXACT_PROJECTIONS), np.flatnonzero(~np.asarray(cuts_hold))
+        why = "a kept cut did not hold after a round, or was dropped because others contradict it"
+        exact = Assumption(name, REFUTED, why, {"seeds": failed})
+        if failed.size == 0:
+            exact = Assumption(name, VERIFIED, "all kept cuts held after every round")
+        case = replace(case, checks=(*case.checks, exact))
+    if correction is not None:
+        case = replace(case, correction=least_sum(correction, case.run.horizon))
+    if advised is not None and case.played.previous:
+        case = case.noted(
+            "Bounds with advisers are on the path that was played: what an adviser alone would "
+            "have lost after its own previous decisions may be less."
+        )
+    return replace(case, advised=advised)
 
 
 def with_comparator(case: Case, best: Any = None) -> Case:
@@ -214,44 +244,6 @@ def with_announced(case: Case) -> Case:
     return replace(case, announced=announced)
 
 
-def with_projections(case: Case, hold: Any) -> Case:
-    """Add whether all projections on kept cuts were exact, for each seed; `None` for a learner
-    without cuts."""
-    if hold is None:
-        return case
-    name, failed = str(Assumes.EXACT_PROJECTIONS), np.flatnonzero(~np.asarray(hold))
-    if failed.size == 0:
-        told = Assumption(name, VERIFIED, "all kept cuts held after every round")
-    else:
-        told = Assumption(
-            name,
-            REFUTED,
-            "a kept cut did not hold after a round, or was dropped because others contradict it",
-            {"seeds": failed},
-        )
-    return replace(case, checks=(*case.checks, told))
-
-
-def with_correction(case: Case, correction: Any) -> Case:
-    """Add what feasibility moves take off the bound on regret, for each seed; `None` for a learner
-    that does not add them up."""
-    if correction is None:
-        return case
-    return replace(case, correction=least_sum(correction, case.run.horizon))
-
-
-def with_advice(case: Case, advised: AdviceFacts | None) -> Case:
-    """Add what was observed with advisers, if there were any."""
-    if advised is None:
-        return case
-    if case.played.previous:
-        case = case.noted(
-            "Bounds with advisers are on the path that was played: what an adviser alone would "
-            "have lost after its own previous decisions may be less."
-        )
-    return replace(case, advised=advised)
-
-
 def with_reaction(case: Case) -> Case:
     """Add whether the data depend on the decisions, which some theorems exclude."""
     reaction = check_reaction(case.run, remembers=case.memory is not None)
@@ -276,7 +268,7 @@ def with_facts(case: Case) -> Case:
 
 
 def with_observations(case: Case) -> Case:
-    """Play the run again and look at every round."""
+    """Look at the decision of every round."""
     if case.source is None:
         return case
     decision = getattr(case.comparator, "decision", None)

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,12 +93,9 @@ class Comparison(Displayed):
     @property
     def within_tolerance(self) -> tuple[str, ...]:
         """The labels whose mean violation per round is at most `tolerance`."""
-        return tuple(
-            label
-            for label, columns in self.values.items()
-            if "violation" not in columns
-            or np.mean(columns["violation"]) <= self.tolerance * self.horizon
-        )
+        most = self.tolerance * self.horizon
+        values = self.values.items()
+        return tuple(label for label, of in values if np.mean(of.get("violation", 0.0)) <= most)
 
     def winner(self, column: str) -> str | None:
         """Return the label with the smallest value if it is clear from the differences of the same
@@ -108,14 +104,15 @@ class Comparison(Displayed):
         In loss and regret, only learners compete whose violation is within the tolerance: a
         learner that ignores the constraints has the smallest loss.
         """
-        found = {
-            label: columns[column] for label, columns in self.values.items() if column in columns
-        }
+        found = {label: of[column] for label, of in self.values.items() if column in of}
         if len(found) < 2 or column == "excess":
             return None
-        if column in BOUGHT:
-            found = {label: found[label] for label in self.within_tolerance if label in found}
-        return clear_winner(found)
+        able = self._able(column)
+        return clear_winner({label: values for label, values in found.items() if label in able})
+
+    def _able(self, column: str) -> tuple[str, ...]:
+        """The labels that can win a column."""
+        return self.within_tolerance if column in BOUGHT else tuple(self.values)
 
     def certificate(self, label: str, **options: Any) -> Certificate:
         """Return the certificate of one learner; the comparator is not computed again."""
@@ -221,14 +218,13 @@ class Comparison(Displayed):
             f"{counted(self.horizon, 'round')} (mean, 95 % interval; * marks a clear winner)"
         )
         names = self._columns()
+        won = {name: self.winner(name) for name in names}
         rows = tuple(
-            (label, *(self._starred(label, name) for name in names)) for label in self.values
+            (label, *(self._cell(label, name) + " *" * (won[name] == label) for name in names))
+            for label in self.values
         )
         grid = Grid(("learner", *names), rows, left=("learner",))
         return Summary(title, (), (grid,), (*self._below(), *self.notes))
-
-    def _starred(self, label: str, name: str) -> str:
-        return f"{self._cell(label, name)}{' *' if self.winner(name) == label else ''}"
 
     def _below(self) -> list[str]:
         """Return what is said under the table: who can win, and how clear each winner is."""
@@ -248,7 +244,7 @@ class Comparison(Displayed):
 
     def _how(self, label: str, column: str) -> str:
         """Return how clearly a learner wins a column."""
-        able = self.within_tolerance if column in BOUGHT else tuple(self.values)
+        able = self._able(column)
         others = [name for name in able if name != label and column in self.values[name]]
         if not others:
             return "is the only one that can win"
@@ -272,10 +268,12 @@ class Comparison(Displayed):
         return str(self.interval(label, name)) if name in self.values[label] else ""
 
     def _tex_cell(self, label: str, name: str) -> str:
-        if name not in self.values[label]:
-            return ""
-        text = _tex_numbers(str(self.interval(label, name)))
-        return rf"$\mathbf{{{text}}}$" if self.winner(name) == label else f"${text}$"
+        """An entry with numbers as LaTeX writes them: 8.2e-06 becomes 8.2 \\cdot 10^{-6}."""
+        text = self._cell(label, name).replace("±", r"\pm")
+        text = re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text)
+        if self.winner(name) == label:
+            text = rf"\mathbf{{{text}}}"
+        return f"${text}$" if text else ""
 
 
 def compare(
@@ -342,19 +340,11 @@ def compare(
                 "card or the name of a method"
             )
     seen: dict[str, Any] = {"feedback": feedback, "unproven": unproven}
-    record = ("loss", "excess")
-    cells = [
-        Cell(learner, problem, source, score=score, record=record, **seen)
-        for learner in made.values()
-    ]
-    where = (
-        executor
-        if executor is not None
-        else 1
-        if threads is None
-        else arguments.count("threads", threads)
-    )
-    played = sweep(cells, where, progress=progress).check()
+    how = {"score": score, "record": ("loss", "excess"), **seen}
+    cells = [Cell(learner, problem, source, **how) for learner in made.values()]
+    if executor is None:
+        executor = 1 if threads is None else arguments.count("threads", threads)
+    played = sweep(cells, executor, progress=progress).check()
     runs = {label: played[name] for label, name in zip(made, played, strict=True)}
     notes: list[str] = []
     if best is None and not isinstance(source, Adversary):
@@ -369,30 +359,25 @@ def compare(
             "Regret is missing because an adversary reveals other data to each learner: compare "
             "losses."
         )
-    values: dict[str, dict[str, Array]] = {}
-    for label, run in runs.items():
-        values[label] = {
+    values = {
+        label: {
             "mean loss": metrics.loss(run) / run.horizon,
             **metrics.measured(run, best),
             "violating rounds": metrics.violating_rounds(run),
         }
-    if timing:
-        for label, run in runs.items():
-            again = partial(simulate, run.learner, problem, source, score=score, **seen)
-            values[label]["microseconds per round"] = np.array(
-                [_seconds(again) / run.horizon / run.seeds * 1e6]
-            )
-    allowed = (
-        _tolerance(runs) if tolerance is None else arguments.non_negative("tolerance", tolerance)
-    )
+        for label, run in runs.items()
+    }
+    for label, run in runs.items() if timing else ():
+        start = time.perf_counter()
+        simulate(run.learner, problem, source, score=score, **seen)
+        each = (time.perf_counter() - start) / run.horizon / run.seeds
+        values[label]["microseconds per round"] = np.array([each * 1e6])
+    if tolerance is None:
+        # A learner that strays far does not enlarge the tolerance for the others.
+        sizes = (np.max(np.abs(run.excess)) for run in runs.values() if run.excess is not None)
+        tolerance = SHARE * float(min(sizes, default=0.0))
+    allowed = arguments.non_negative("tolerance", tolerance)
     return Comparison(runs, values, source.horizon, source.seeds, best, tuple(notes), allowed)
-
-
-def _tolerance(runs: Mapping[str, Run]) -> float:
-    """Return the tolerance in the units of the constraints. A learner that strays far does not
-    enlarge it for the others."""
-    sizes = (float(np.max(np.abs(run.excess))) for run in runs.values() if run.excess is not None)
-    return SHARE * min(sizes, default=0.0)
 
 
 def _labelled(learners: Any) -> dict[str, Any]:
@@ -412,19 +397,6 @@ def _labelled(learners: Any) -> dict[str, Any]:
     return found
 
 
-def _seconds(job: Callable[[], Run]) -> float:
-    start = time.perf_counter()
-    job()
-    return time.perf_counter() - start
-
-
 def _plain(interval: Interval) -> dict[str, float | None]:
     known = {"mean": interval.mean, "low": interval.low, "high": interval.high}
     return {name: None if np.isnan(value) else value for name, value in known.items()}
-
-
-def _tex_numbers(text: str) -> str:
-    """Return numbers as LaTeX writes them: 8.2e-06 becomes 8.2 \\cdot 10^{-6}."""
-    return re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text).replace(
-        "±", r"\pm"
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from ..problem.domains.support import centre_of
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import LogSumExp, Max, Squared, Transform
-from .facts.fact import Facts
-from .probes import largest_values
+from .facts.find import Facts
+from .observed import largest_values
 
 __all__ = [
     "SCORED_SLATER",
@@ -141,9 +141,7 @@ def translated(
             "the run is scored by another problem than the one that was played, and that is no "
             "transform of it"
         )
-        return tuple(
-            g if g.bound is None else Guarantee.none(g.quantity, g.source, why) for g in found
-        )
+        return tuple(_without_bound(g, why) for g in found)
     counts = [count]
     for layer in reversed(layers[1:]):
         counts.insert(0, 1 if isinstance(layer, (Max, LogSumExp)) else counts[0])
@@ -170,6 +168,12 @@ def translated(
                 guarantee.become(name, value, source) for name, value in bounds_by_quantity.items()
             ]
     return tuple(made)
+
+
+def _without_bound(guarantee: Guarantee, why: str) -> Guarantee:
+    if guarantee.bound is None:
+        return guarantee
+    return Guarantee.none(guarantee.quantity, guarantee.source, why)
 
 
 def transforms_between(played: Problem, scored: Problem) -> tuple[Transform, ...] | None:
@@ -236,16 +240,11 @@ def _translated_regret(guarantee: Guarantee, cost: Guarantee) -> Guarantee:
         return Guarantee.none("regret", f"{guarantee.source} and {cost.source}", cost.reason)
     if not cost.source:
         return guarantee
-    rests = tuple(dict.fromkeys((*guarantee.assumptions, *cost.assumptions)))
-    source = f"{guarantee.source}, with the cost of the margin"
-    return Guarantee(
-        "regret",
-        guarantee.bound + cost.bound,
-        source,
-        rests,
-        "",
-        guarantee.expected,
-        guarantee.moving,
+    return replace(
+        guarantee,
+        bound=guarantee.bound + cost.bound,
+        source=f"{guarantee.source}, with the cost of the margin",
+        assumptions=tuple(dict.fromkeys((*guarantee.assumptions, *cost.assumptions))),
     )
 
 
@@ -253,10 +252,7 @@ def against(found: Iterable[Guarantee], moving: bool) -> tuple[Guarantee, ...]:
     """Replace bounds on regret that are meant for another kind of comparator by the reason."""
     why = "the theorem compares with a fixed decision, not with one that moves"
     return tuple(
-        Guarantee.none("regret", g.source, why)
-        if g.quantity == "regret" and g.bound is not None and moving > g.moving
-        else g
-        for g in found
+        _without_bound(g, why) if g.quantity == "regret" and moving > g.moving else g for g in found
     )
 
 
@@ -266,21 +262,14 @@ def standing(found: Iterable[Guarantee], refuted: Collection[str]) -> dict[str, 
     Every candidate is kept until assumptions have been checked, so a refuted sharp bound does not
     hide a valid weaker one.
     """
-    found = tuple(found)
+    found, false = tuple(found), set(refuted)
     chosen = {}
     for quantity in QUANTITIES:
-        candidates = [
-            g
-            for g in found
-            if g.quantity == quantity and g.bound is not None and math.isfinite(g.bound)
-        ]
-        valid = [g for g in candidates if not refuted or not set(g.assumptions) & set(refuted)]
+        about = [g for g in found if g.quantity == quantity]
+        candidates = [g for g in about if g.bound is not None and math.isfinite(g.bound)]
+        valid = [g for g in candidates if not false & set(g.assumptions)]
         best = smallest(valid or candidates).get(quantity)
-        against = (
-            () if valid or best is None else tuple(sorted(set(best.assumptions) & set(refuted)))
-        )
-        reasons = {
-            f"{g.source}: {g.reason}": None for g in found if g.quantity == quantity and g.reason
-        }
+        against = () if best is None else tuple(sorted(false & set(best.assumptions)))
+        reasons = dict.fromkeys(f"{g.source}: {g.reason}" for g in about if g.reason)
         chosen[quantity] = Standing(best, against, () if candidates else tuple(reasons))
     return chosen

@@ -20,25 +20,21 @@ from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..runs.run import Run
 from ..runs.totals import Totals
-from .announced import AnnouncedRun
-from .binding import check_same
-from .case import Case
+from .case import AnnouncedRun, Case
 from .certificate import Certificate
 from .certify import (
-    with_advice,
     with_announced,
     with_checks,
     with_comparator,
-    with_correction,
     with_facts,
     with_feasibility,
     with_memory,
     with_observations,
-    with_projections,
+    with_replay,
+    with_states,
 )
 from .guarantees import coverage
-from .observed import PLAYED, VIOLATING, Observations
-from .probes import losses_at
+from .observed import PLAYED, VIOLATING, Observations, losses_at
 from .rows import certificate_of
 from .views import ADAPTIVE_REGRET
 
@@ -83,9 +79,7 @@ def certify_player(
     case = _with_announced(case, player)
     case = _with_comparator(case, best)
     case = _with_observations(case, player)
-    case = with_projections(case, player.cuts_hold)
-    case = with_correction(case, player.correction)
-    case = with_advice(case, player._advice_facts())
+    case = with_states(case, player.cuts_hold, player.correction, player._advice_facts())
     if check:
         case = with_facts(case)
         case = with_checks(case)
@@ -163,11 +157,7 @@ def _not_a_run(player: Player, advised: bool) -> str:
 def _played_again(case: Case, best: Any, check: bool) -> Case:
     """Find out about a player with previous decisions or announced constraints what is found out
     about a simulation: its decisions are computed again from the data."""
-    assert case.source is not None
-    again = check_same(case.run, case.played, case.scored, case.source)
-    case = with_correction(with_projections(case, again.cuts_hold), again.correction)
-    case = with_advice(case, again.advised)
-    case = with_announced(with_memory(with_comparator(case, best)))
+    case = with_announced(with_memory(with_comparator(with_replay(case), best)))
     if check:
         case = with_checks(with_observations(with_facts(case)))
     return with_feasibility(case)

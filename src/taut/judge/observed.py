@@ -1,16 +1,15 @@
-"""What was observed in all rounds of a run: the largest gradients, constraint values and loss
-differences, with witnesses.
+"""Losses, constraints and their gradients at decisions: of all rounds of a run (`observe`), and at
+pairs of decisions all over the domain (`probe`).
 
-A run keeps sums only. The rounds are played again in chunks, with flat memory, and every round is
-looked at: a single exception among millions of rounds refutes a constant.
+A run keeps sums only. All its decisions are looked at, in chunks, with flat memory: a single
+exception among millions of rounds refutes a constant.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,15 +18,27 @@ from ..engine import Array
 from ..learners import Observed
 from ..learners.clipping import Clipping, clip_of
 from ..play.replay import replayed
-from ..player.extremes import Extreme
-from ..problem.evaluation import loss_evaluation
+from ..player.extremes import NAMES, Extreme
+from ..problem.constraints import Constraints
+from ..problem.domains import Domain
+from ..problem.domains.support import centre_of
+from ..problem.evaluation import Evaluation, constraint_evaluation, loss_evaluation
 from ..problem.problem import Problem
+from ..problem.programs import programs_of
 from ..problem.sampling import sample_decisions
 from ..problem.streams import Stream
 from ..runs.run import Run
-from .probes import entry, linear
 
-__all__ = ["Extreme", "Observations", "observe"]
+__all__ = [
+    "Extreme",
+    "Observations",
+    "largest_values",
+    "losses_at",
+    "observe",
+    "probe",
+    "values_at",
+    "walk_back",
+]
 
 REFERENCES = 8
 """Decisions, besides the played one, at which the loss of every round is evaluated: their
@@ -37,8 +48,12 @@ PLAYED, VIOLATING = 64, 12
 values."""
 FOLLOWED = 100_000
 """Rounds up to which the length of every single step is kept."""
-NUMBERS = 2**18
-"""Numbers that are computed at a time, at most."""
+BLOCK = 2**18
+"""Numbers that are computed at a time of the rounds of a run, at most."""
+ENTRIES = 2**23
+"""Entries of constraint gradients that are computed at a time at probes, at most."""
+WALK = 200
+"""Steps of a walk from outside the domain to the feasible set."""
 
 
 @dataclass(frozen=True)
@@ -115,52 +130,48 @@ def observe(
         )
     references = _references(problem, run.seeds, comparator)
     keep = max(1, run.horizon * run.seeds // PLAYED)
-    names = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
-    best: dict[str, Extreme] = {}
+    shape = problem.domain.shape
+    largest: dict[str, Any] = {}
+    sizes: dict[str, Any] = dict.fromkeys(("constraint_slope", "loss_size", "constraint_size"), 0.0)
     clipping = Clipping(clip_of(run.learner), run.seeds)
-    sizes = dict.fromkeys(("constraint_slope", "loss_size", "constraint_size"), 0.0)
     slopes: list[Array] = []
-    moves, last = np.zeros(run.seeds), None
-    played, violating, excess, start = [], [np.zeros((0, *problem.domain.shape))], np.zeros(0), 0
+    played: list[Array] = []
+    violating, excess = np.zeros((0, *shape)), np.zeros(0)
+    path, last, start = np.zeros(run.seeds), None, 0
     for decisions, data in replayed(run, problem, stream):
-        found = _looked_at(problem, decisions, data, references)
-        for name in names:
-            seed, at = np.unravel_index(int(np.argmax(found[name])), found[name].shape)
-            value = float(found[name][seed, at])
-            if name not in best or value > best[name].value:
-                best[name] = Extreme(
-                    value, int(seed), start + int(at) + 1, np.asarray(decisions[seed, at])
-                )
-        sizes = {name: max(size, float(found[name].max())) for name, size in sizes.items()}
-        accepted = clipping.add(found["loss_lipschitz"].astype(float))
+        values = _looked_at(problem, decisions, data, references)
+        for name in NAMES:
+            seed, at = np.unravel_index(int(np.argmax(values[name])), values[name].shape)
+            value = float(values[name][seed, at])
+            if name not in largest or value > largest[name].value:
+                where = int(seed), start + int(at) + 1, np.asarray(decisions[seed, at])
+                largest[name] = Extreme(value, *where)
+        sizes = {name: max(size, float(values[name].max())) for name, size in sizes.items()}
+        accepted = clipping.add(values["loss_lipschitz"].astype(float))
         if run.horizon <= FOLLOWED:
             slopes.append(accepted)
-        moves, last = moves + _moves(decisions, last), np.asarray(decisions)[:, -1:]
-        flat = np.asarray(decisions).reshape(-1, *problem.domain.shape)
+        path, last = path + _moves(decisions, last), np.asarray(decisions)[:, -1:]
+        flat, worst = np.asarray(decisions).reshape(-1, *shape), values["excess"].ravel()
         played.append(flat[::keep])
-        worst = found["excess"].ravel()
         top = np.argsort(-worst)[:VIOLATING]
-        order = np.concatenate([excess, worst[top]])
-        chosen = np.argsort(-order)[:VIOLATING]
-        violating = [np.concatenate([*violating, flat[top]])[chosen]]
-        excess = order[chosen]
+        violating, excess = (
+            np.concatenate([violating, flat[top]]),
+            np.concatenate([excess, worst[top]]),
+        )
+        top = np.argsort(-excess)[:VIOLATING]
+        violating, excess = violating[top], excess[top]
         start += decisions.shape[1]
-    moves = moves + _moves(run.final.reshape(run.seeds, 1, *problem.domain.shape), last)
+    path = path + _moves(run.final.reshape(run.seeds, 1, *shape), last)
     return Observations(
         rounds=run.horizon,
         seeds=run.seeds,
         clipping=clipping,
         played=np.concatenate(played),
-        violating=violating[0][excess > 0],
-        loss_lipschitz=best["loss_lipschitz"],
-        constraint_lipschitz=best["constraint_lipschitz"],
-        constraint_range=best["constraint_range"],
-        loss_range=best["loss_range"],
-        constraint_slope=sizes["constraint_slope"],
-        loss_size=sizes["loss_size"],
-        constraint_size=sizes["constraint_size"],
+        violating=violating[excess > 0],
         slopes=np.concatenate(slopes, axis=1) if slopes else None,
-        path=float(moves.max()),
+        path=float(path.max()),
+        **largest,
+        **sizes,
     )
 
 
@@ -176,10 +187,10 @@ def _moves(decisions: Array, before: Array | None) -> Array:
 def _references(problem: Problem, seeds: int, comparator: Array | None) -> Array:
     """Decisions at which the loss of every round is evaluated, (seed, k, *shape)."""
     shared = sample_decisions(problem.domain, np.random.default_rng(0), REFERENCES)
-    found = np.broadcast_to(shared, (seeds, *shared.shape))
+    references = np.broadcast_to(shared, (seeds, *shared.shape))
     if comparator is None or np.shape(comparator) != (seeds, *problem.domain.shape):
-        return found
-    return np.concatenate([found, np.asarray(comparator, float)[:, None]], axis=1)
+        return references
+    return np.concatenate([references, np.asarray(comparator, float)[:, None]], axis=1)
 
 
 def _looked_at(
@@ -188,25 +199,23 @@ def _looked_at(
     """All facts of a chunk, arrays (seed, round), computed in blocks of a fixed number of
     rounds."""
     seeds, rounds = decisions.shape[:2]
-    x = np.asarray(decisions).reshape(seeds * rounds, *problem.domain.shape)
-    z = jax.tree.map(lambda a: np.asarray(a).reshape(seeds * rounds, *np.shape(a)[2:]), data)
+    count = seeds * rounds
+    x = np.asarray(decisions).reshape(count, *problem.domain.shape)
+    z = jax.tree.map(lambda a: np.asarray(a).reshape(count, *np.shape(a)[2:]), data)
     owner, references = np.repeat(np.arange(seeds), rounds), np.asarray(references, x.dtype)
-    size = math.prod(problem.domain.shape)
-    count = problem.constants.constraint_count or 1
-    length = min(len(x), max(16, NUMBERS // (size * (count + references.shape[1]))))
-    blocks = list(_blocks(len(x), length))
+    each = math.prod(problem.domain.shape)
+    each *= (problem.constants.constraint_count or 1) + references.shape[1]
+    length = min(count, max(16, BLOCK // each))
+    starts = range(0, count, length)
     parts = []
-    for rows in blocks:
+    for start in starts:
+        rows = np.minimum(np.arange(start, start + length), count - 1)  # the last row is repeated
         block = references[owner[rows]], x[rows], jax.tree.map(lambda a, rows=rows: a[rows], z)
-        parts.append(_facts(problem, *block, len(blocks)))
-    found = {name: np.concatenate([part[name] for part in parts])[: len(x)] for name in parts[0]}
-    return {name: value.reshape(seeds, rounds) for name, value in found.items()}
-
-
-def _blocks(count: int, length: int) -> Iterator[Array]:
-    """Row numbers in blocks of one length; the last block repeats its last row."""
-    for start in range(0, count, length):
-        yield np.minimum(np.arange(start, start + length), count - 1)
+        parts.append(_facts(problem, *block, len(starts)))
+    return {
+        name: np.concatenate([part[name] for part in parts])[:count].reshape(seeds, rounds)
+        for name in parts[0]
+    }
 
 
 def _facts(problem: Problem, references: Array, x: Array, z: Any, blocks: int) -> dict[str, Array]:
@@ -217,8 +226,7 @@ def _facts(problem: Problem, references: Array, x: Array, z: Any, blocks: int) -
     others = loss_evaluation(problem, blocks).values(references, data)
     flat = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):
-        steep = np.sqrt(np.sum(rows**2, axis=-1))
-        length, slope = np.sqrt(np.sum(flat**2, axis=-1)), np.sqrt(np.sum(slopes**2, axis=-1))
+        steep, slope, length = _length(rows), _length(slopes), _length(flat)
         highest, lowest = np.max(others, axis=-1), np.min(others, axis=-1)
         return {
             "loss_lipschitz": slope,
@@ -230,3 +238,142 @@ def _facts(problem: Problem, references: Array, x: Array, z: Any, blocks: int) -
             "loss_size": np.abs(loss) + slope * length,
             "constraint_size": np.max(np.abs(values) + steep * length[:, None], axis=-1),
         }
+
+
+class Linear(NamedTuple):
+    """Loss and constraints with their gradients at (point, round), decisions as flat vectors.
+
+    The axis `round` of constraints that do not depend on it has length 1.
+    """
+
+    loss: Array
+    slope: Array
+    """(point, round, entry)"""
+    values: Array
+    """(point, round, constraint)"""
+    rows: Array
+    """(point, round, constraint, entry)"""
+
+
+def linear(problem: Problem, x: Array, z: Any, repeats: int = 1) -> Linear:
+    """Return losses and constraints at decisions (point, round or 1, *shape) with the data, arrays
+    (point or 1, round, ...); see `Evaluation`."""
+    given = z if problem.constraints.takes_data else None
+    return Linear(
+        *loss_evaluation(problem, repeats).slopes(x, z),
+        *constraint_evaluation(problem, repeats=repeats).slopes(x, given),
+    )
+
+
+def probe(problem: Problem, points: Array, order: Array, data: Any) -> dict[str, Array]:
+    """Values, slopes and first-order gaps at (round, point).
+
+    Each point is paired with another one, `points[order]`: gaps are those between the two.
+    """
+    rounds = len(jax.tree.leaves(data)[0])
+    width = rounds
+    if problem.constraints.takes_data:
+        one = jax.tree.map(lambda a: np.asarray(a)[None], data)
+        count = constraint_evaluation(problem).count(points[:, None], one)
+        while width > 1 and width * points.size * count > ENTRIES:
+            width = -(-width // 2)
+    parts = []
+    for start in range(0, rounds, width):
+        some = slice(start, start + width)
+        rows = jax.tree.map(lambda a, some=some: np.asarray(a)[some], data)
+        parts.append(_gaps(problem, points, order, rows))
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str, Array]:
+    here = linear(problem, points[:, None], jax.tree.map(lambda a: a[None], data))
+    there = Linear(*(part[order] for part in here))
+    x = points.reshape(len(points), 1, -1)
+    y = x[order]
+    step, lead = y - x, here.loss.shape
+    with np.errstate(all="ignore"):
+        along = np.sum(here.slope * step, axis=-1)
+        rise = np.sum(here.rows * step[..., None, :], axis=-1)
+        # f(y) - f(x) - <f'(x), y - x>: never negative for a convex function.
+        excess_gap = there.values - here.values - rise
+        worst = np.argmin(excess_gap, axis=-1)
+        slopes, far = _length(here.rows), _length(x) + _length(y)
+        scale = np.abs(here.values) + np.abs(there.values) + np.abs(rise) + slopes * far[..., None]
+        steep = _length(here.slope)
+        found = {
+            "loss": here.loss,
+            "loss_slope": steep,
+            "loss_gap": there.loss - here.loss - along,
+            "loss_scale": np.abs(here.loss) + np.abs(there.loss) + np.abs(along) + steep * far,
+            "excess": here.values,
+            "excess_slope": np.max(slopes, axis=-1),
+            "excess_reach": np.max(np.abs(here.values), axis=-1),
+            "excess_gap": entry(excess_gap, worst),
+            "excess_scale": entry(scale, worst),
+            "excess_bend": np.max(_length(here.rows - there.rows), axis=-1),
+            "length": _length(step),
+        }
+    return {
+        name: np.swapaxes(np.broadcast_to(value, lead + value.shape[2:]), 0, 1)
+        for name, value in found.items()
+    }
+
+
+def largest_values(problem: Problem, points: Array) -> Array:
+    """The largest constraint value at each point, of constraints that do not change."""
+    at = np.asarray(points)[:, None]
+    return np.asarray(constraint_evaluation(problem).values(at)[:, 0].max(axis=1))
+
+
+def values_at(problem: Problem, constraints: Constraints, points: Array) -> Array:
+    """All values of constraints that do not change, (point, constraint)."""
+    at = np.asarray(points)[:, None]
+    return constraint_evaluation(problem, constraints).values(at)[:, 0].astype(float)
+
+
+def losses_at(problem: Problem, points: Array, data: Any) -> Array:
+    """The loss of one round at each point: the i-th point with the i-th row of the data."""
+    rows = jax.tree.map(lambda a: np.asarray(a)[:, None], data)
+    return loss_evaluation(problem).values(points[:, None], rows)[:, 0].astype(float)
+
+
+def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
+    """Whether each walk from far outside to g <= 0 ends outside the domain, whether it ends
+    feasible, and where.
+
+    A step goes to the tangent plane of the largest constraint, and a little further, to land
+    inside.
+    """
+    constraints, domain = problem.constraints, problem.domain
+    evaluation = constraint_evaluation(problem, constraints, repeats=WALK)
+    centre = centre_of(domain).astype(points.dtype).ravel()
+    ray = points.reshape(len(points), -1) - centre
+    length = np.linalg.norm(ray, axis=1, keepdims=True)
+    y = centre + ray * points.dtype.type(3 * float(domain.radius)) / np.where(length > 0, length, 1)
+    for _ in range(WALK):
+        at = y.reshape(-1, 1, *domain.shape)
+        values = evaluation.values(at)[:, 0]
+        largest = values.max(axis=1, keepdims=True)
+        if not np.any(largest > 0):
+            break
+        slope = evaluation.rows(at, None, values.argmax(axis=1))[1]
+        with np.errstate(all="ignore"):
+            size = np.sum(slope**2, axis=1, keepdims=True)
+            move = 1.001 * np.maximum(largest, 0) / np.where(size > 0, size, 1)
+            y = (y - move * slope).astype(points.dtype)
+    ends = y.reshape(-1, 1, *domain.shape)
+    inside = Evaluation(programs_of(problem), _contains, None, domain).values(ends)[:, 0]
+    return ~inside, evaluation.values(ends)[:, 0].max(axis=1) <= 0, ends[:, 0]
+
+
+def _contains(_: None, domain: Domain, x: jax.Array, __: None) -> jax.Array:
+    return domain.contains(x, 1e-6)
+
+
+def entry(values: Array, i: Array) -> Array:
+    """values[..., i] for an index of each row."""
+    return np.take_along_axis(values, i[..., None], axis=-1)[..., 0]
+
+
+def _length(vectors: Array) -> Array:
+    return np.asarray(np.sqrt(np.sum(vectors**2, axis=-1)))

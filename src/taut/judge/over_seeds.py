@@ -11,7 +11,7 @@ import numpy as np
 
 from ..engine import Array
 
-__all__ = ["Interval", "clear_winner", "difference", "wins"]
+__all__ = ["Interval", "clear_winner", "difference", "half_width", "wins"]
 
 SAME = 1e-12
 """Relative half-width up to which an interval is rounding: all seeds have the same value."""
@@ -33,13 +33,7 @@ class Interval:
         """Return the interval of the values of independent seeds."""
         values = np.asarray(values, float).ravel()
         mean = float(np.mean(values))
-        if len(values) < 2:
-            return cls(mean, np.nan, np.nan)
-        from scipy import stats
-
-        half = float(
-            stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / np.sqrt(len(values))
-        )
+        half = half_width(values) if len(values) > 1 else np.nan
         return cls(mean, mean - half, mean + half)
 
     def __str__(self) -> str:
@@ -52,6 +46,16 @@ class Interval:
             decimals = max(0, 1 - math.floor(math.log10(half)))
             return f"{self.mean:.{decimals}f} ± {half:.{decimals}f}"
         return f"{self.mean:.4g} ± {half:.2g}"
+
+
+def half_width(values: Array) -> float:
+    """Return half the 95 % confidence interval of a mean; infinite with one value."""
+    if len(values) < 2:
+        return math.inf
+    from scipy.special import stdtrit  # Student's t; scipy.stats takes long to load
+
+    spread = np.std(values, ddof=1) / math.sqrt(len(values))
+    return float(stdtrit(len(values) - 1, 0.975) * spread)
 
 
 def difference(first: Array, second: Array) -> Interval:

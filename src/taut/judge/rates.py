@@ -22,6 +22,7 @@ from ..runs.run import Run
 from ..sweeps import Cell, sweep
 from .guarantees import setting_of, translated
 from .hindsight import hindsight
+from .over_seeds import half_width
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,11 +45,9 @@ class Rate:
     def within(self) -> bool | None:
         """Whether the interval reaches down to what theory allows; `None` where there is nothing to
         compare."""
-        return (
-            None
-            if self.theory is None or np.isnan(self.exponent)
-            else bool(self.low <= self.theory + 1e-9)
-        )
+        if self.theory is None or np.isnan(self.exponent):
+            return None
+        return bool(self.low <= self.theory + 1e-9)
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,30 +77,18 @@ class Rates(Displayed):
         return plot_rates(self, quantities, arguments.flag("log", log), ax)
 
     def _summary(self) -> Summary:
-        shown = [
-            (
-                rate.quantity,
-                "not positive" if np.isnan(rate.exponent) else f"{rate.exponent:.3f}",
-                self._interval(rate),
-                "" if rate.theory is None else f"{rate.theory:.3f}",
-            )
-            for rate in self.rates
-        ]
-        grid = Grid(
-            ("quantity", "measured exponent", "95 % interval", "theory"),
-            tuple(shown),
-            left=("quantity",),
-        )
-        return Summary(
-            f"Growth over the horizons {self.horizons[0]} to {self.horizons[-1]}", (), (grid,)
-        )
-
-    def _interval(self, rate: Rate) -> str:
-        """Return the interval as text; with one seed there is none."""
-        known = (
-            not np.isnan(rate.exponent) and np.atleast_2d(self.values[rate.quantity]).shape[0] > 1
-        )
-        return f"{rate.low:.3f} to {rate.high:.3f}" if known else ""
+        rows = []
+        for rate in self.rates:
+            theory = "" if rate.theory is None else f"{rate.theory:.3f}"
+            seeds = len(np.atleast_2d(self.values[rate.quantity]))
+            interval = f"{rate.low:.3f} to {rate.high:.3f}" if seeds > 1 else ""
+            measured = f"{rate.exponent:.3f}"
+            if np.isnan(rate.exponent):
+                measured, interval = "not positive", ""
+            rows.append((rate.quantity, measured, interval, theory))
+        names = ("quantity", "measured exponent", "95 % interval", "theory")
+        title = f"Growth over the horizons {self.horizons[0]} to {self.horizons[-1]}"
+        return Summary(title, (), (Grid(names, tuple(rows), left=("quantity",)),))
 
 
 def rates(
@@ -184,13 +171,8 @@ def fit(
     if np.any(values <= 0):
         return Rate(quantity, np.nan, np.nan, np.nan, allowed)
     slopes = np.polyfit(np.log(horizons), np.log(values).T, 1)[0]
-    centre, half = float(np.mean(slopes)), 0.0
-    if len(slopes) > 1:
-        from scipy import stats
-
-        half = float(
-            stats.t.ppf(0.975, len(slopes) - 1) * np.std(slopes, ddof=1) / np.sqrt(len(slopes))
-        )
+    centre = float(np.mean(slopes))
+    half = half_width(slopes) if len(slopes) > 1 else 0.0
     return Rate(quantity, centre, centre - half, centre + half, allowed)
 
 
@@ -212,12 +194,11 @@ def _without_rounding(values: dict[str, Array], run: Run) -> dict[str, Array]:
 def _slopes(horizons: Sequence[int], limits: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The growth exponents of the learner's own bounds over the horizons; -inf for a bound of
     zero."""
-    found = {}
+    slopes = {}
     for quantity in QUANTITIES:
         values = [column[quantity] for column in limits if quantity in column]
         if len(values) == len(horizons):
-            zero = min(values) <= 0
-            found[quantity] = (
-                -np.inf if zero else float(np.polyfit(np.log(horizons), np.log(values), 1)[0])
-            )
-    return found
+            slopes[quantity] = -np.inf
+            if min(values) > 0:
+                slopes[quantity] = float(np.polyfit(np.log(horizons), np.log(values), 1)[0])
+    return slopes

@@ -17,8 +17,8 @@ from ..learners.registry import DEFAULT
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.problem import Problem
+from .facts.ranges import trivial_limits
 from .guarantees import guarantees, setting_of
-from .trivial import trivial_limits
 
 __all__ = ["Candidate", "Recommendation", "recommend"]
 
@@ -66,23 +66,20 @@ class Recommendation(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as JSON-able values."""
-        rows = []
-        for one in self.candidates:
-            limits = {g.quantity: g.bound for g in one.guarantees}
-            rows.append(
-                {
-                    "name": one.method.name,
-                    "applies": one.learner is not None,
-                    "reason": one.reason,
-                    "bounds": limits,
-                }
-            )
         return {
             "name": self.name,
             "learner": repr(self.learner),
             "reasons": list(self.reasons),
             "horizon": self.horizon,
-            "candidates": rows,
+            "candidates": [
+                {
+                    "name": one.method.name,
+                    "applies": one.learner is not None,
+                    "reason": one.reason,
+                    "bounds": {g.quantity: g.bound for g in one.guarantees},
+                }
+                for one in self.candidates
+            ],
         }
 
     def folded(self, lines: int = 15, more: str = "print() shows all") -> str:
@@ -110,36 +107,22 @@ class Recommendation(Displayed):
 
     def _summary(self) -> Summary:
         quantities = ("regret", "violation", "squared violation", "peak violation")
-        fit = [
-            one
-            for one in self.candidates
-            if one.learner is not None and any(math.isfinite(one.bound(q)) for q in quantities)
-        ]
-        shown = [
-            (
-                one.method.name,
-                *("" if math.isinf(one.bound(q)) else number(one.bound(q)) for q in quantities),
-            )
-            for one in fit
-        ]
-        others = len(self.candidates) - len(fit)
-        notes = (
-            [
-                f"Not applicable or without a bound here: {counted(others, 'learner')}; remarks() "
-                "says why."
-            ]
-            if others
-            else []
-        )
+        rows = []
+        for one in self.candidates:
+            bounds = [one.bound(quantity) for quantity in quantities]
+            if one.learner is not None and min(bounds) < math.inf:
+                shown = ("" if math.isinf(bound) else number(bound) for bound in bounds)
+                rows.append((one.method.name, *shown))
+        others, notes = len(self.candidates) - len(rows), []
+        if others:
+            few = counted(others, "learner")
+            notes = [f"Not applicable or without a bound here: {few}; remarks() says why."]
         facts = [
             ("learner", brief(self.learner)),
             *(("reason" if i == 0 else "", r) for i, r in enumerate(self.reasons)),
         ]
-        grid = Grid(
-            (f"bounds at T = {self.horizon}", *quantities),
-            tuple(shown),
-            left=(f"bounds at T = {self.horizon}",),
-        )
+        first = f"bounds at T = {self.horizon}"
+        grid = Grid((first, *quantities), tuple(rows), left=(first,))
         return Summary(f"Recommendation: {self.name}", facts, (grid,), notes)
 
     def remarks(self) -> Grid:
@@ -303,27 +286,22 @@ def _candidate(
         reason = "needs a projection on the feasible set"
     elif method.aggregated and constants.constraint_count != 1:
         reason = "plays one aggregated constraint: use taut.max_of(problem)"
-    if not reason:
-        try:
-            learner = (
-                _best(setting, length, weight)
-                if method.name == BEST
-                else method.build(problem, length, feasible=feasible)
-            )
-        except ValueError as error:
-            reason = str(error)
+    if reason:
+        return Candidate(method, None, (), reason)
+    try:
+        if method.name == BEST:
+            learner = _best(setting, length, weight)
         else:
-            limits = guarantees(learner, setting, length)
-            return Candidate(method, learner, limits, _note({one.quantity for one in limits}))
-    return Candidate(method, None, (), reason)
-
-
-def _note(bounded: set[str]) -> str:
-    if "violation" in bounded:
-        return ""
-    if "excess" in bounded:
-        return "bounds the signed sum only: slack pays for violations"
-    return "has no bound on the violation"
+            learner = method.build(problem, length, feasible=feasible)
+    except ValueError as error:
+        return Candidate(method, None, (), str(error))
+    limits = guarantees(learner, setting, length)
+    bounded = {one.quantity for one in limits}
+    if "violation" not in bounded:
+        reason = "has no bound on the violation"
+        if "excess" in bounded:
+            reason = "bounds the signed sum only: slack pays for violations"
+    return Candidate(method, learner, limits, reason)
 
 
 def _reasons(

@@ -15,7 +15,7 @@ from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import Run
 from .binding import check_same
 from .hindsight import Hindsight, hindsight
-from .hindsight.stream_sums import blocks
+from .hindsight.objective import blocks
 
 __all__ = ["cumulative_regret", "losses_of"]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from ..engine import Array
 from ..learners import QUANTITIES, Assumes, Guarantee, Setting
 from ..problem.domains.support import centre_of
 from ..runs import metrics
-from .announced import ANNOUNCED_VIOLATION
 from .assumptions import GIVEN, Assumption
-from .case import Case
+from .case import ANNOUNCED_VIOLATION, Case
 from .certificate import Certificate, Row
+from .facts.ranges import Limits, trivial_limits
 from .guarantees import Standing, against, setting_of, standing, translated, under_feedback
-from .trivial import Limits, trivial_limits
+from .over_seeds import half_width
 from .views import POLICY_REGRET
 
 __all__ = ["PLAYED_REGRET", "certificate_of"]
@@ -56,19 +56,27 @@ class Measured(NamedTuple):
 def certificate_of(case: Case) -> Certificate:
     """The certificate of a case in which all has been measured and checked."""
     refuted = {assumption.name for assumption in case.checks if assumption.refuted}
-    promised = _promised(case)
-    about_scored = _about_scored(case, promised)
+    setting = _setting(case)
+    promised = _promised(case, setting)
+    about_scored = translated(promised, case.played, case.scored, case.run.horizon, case.count)
+    if case.memory is not None:
+        about_scored = case.memory.scored_guarantees(promised, about_scored)
     limits = trivial_limits(case.scored, case.run.horizon, case.source, refuted)
-    rounding = _rounding(case)
+    rounding, mend = _rounding(case), _mend(case)
     rows = tuple(
-        row
+        replace(
+            row,
+            noise=row.rounding / (1 if "peak" in row.quantity else case.run.horizon),
+            mend=mend if row.trivial and "violation" in row.quantity else "",
+        )
         for measured in _measured(case, promised, about_scored, limits)
         for row in _rows(measured, refuted, rounding[measured.quantity])
     )
-    rows = tuple(
-        replace(row, noise=row.rounding / (1 if "peak" in row.quantity else case.run.horizon))
-        for row in _mended(case, rows)
-    )
+    violating = None
+    if case.run.excess is not None:
+        counts = metrics.violating_rounds(case.run, above=rounding["peak violation"])
+        violating = float(np.mean(counts)), float(np.max(counts))
+    notes = (*_clipped(case), *_corrected(case, setting, rows), *_undecided(limits, about_scored))
     return Certificate(
         repr(case.learner),
         case.run.horizon,
@@ -76,13 +84,8 @@ def certificate_of(case: Case) -> Certificate:
         rows,
         _that_matter(case.checks, rows),
         case.comparator if hasattr(case.comparator, "loss") else None,
-        (
-            *case.notes,
-            *_clipped(case),
-            *_corrected(case, rows),
-            *_not_known_to_be_trivial(limits, about_scored),
-        ),
-        _violating_rounds(case, rounding["peak violation"]),
+        (*case.notes, *notes),
+        violating,
     )
 
 
@@ -107,10 +110,10 @@ def _clipped(case: Case) -> tuple[str, ...]:
     )
 
 
-def _corrected(case: Case, rows: tuple[Row, ...]) -> tuple[str, ...]:
+def _corrected(case: Case, setting: Setting, rows: tuple[Row, ...]) -> tuple[str, ...]:
     """Say what observed feasibility moves take off the bound on regret, if there is one."""
     bounded = any("regret" in row.quantity and row.bound is not None for row in rows)
-    observed = _setting(case).observed
+    observed = setting.observed
     if not bounded or observed is None or case.uncovered:
         return ()
     seen = observed if observed.advice is None else observed.advice
@@ -122,35 +125,23 @@ def _corrected(case: Case, rows: tuple[Row, ...]) -> tuple[str, ...]:
     )
 
 
-def _violating_rounds(case: Case, rounding: float) -> tuple[float, float] | None:
-    """Mean and largest over seeds of the number of rounds that violate beyond rounding."""
-    if case.run.excess is None:
-        return None
-    counts = metrics.violating_rounds(case.run, above=rounding)
-    return float(np.mean(counts)), float(np.max(counts))
-
-
-def _mended(case: Case, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Say which constant would give bounds on violations that say something."""
+def _mend(case: Case) -> str:
+    """Which constant would give bounds on violations that say something; empty if it is known."""
     known = case.played.constants.error_bound
     fact = None if case.facts is None else case.facts.error_bound
     if known is not None or fact is not None or case.played.constraints.takes_data:
-        return rows
-    mend = "state error_bound to get one"
-    return tuple(
-        replace(row, mend=mend) if row.trivial and "violation" in row.quantity else row
-        for row in rows
-    )
+        return ""
+    return "state error_bound to get one"
 
 
-def _promised(case: Case) -> tuple[Guarantee, ...]:
+def _promised(case: Case, setting: Setting) -> tuple[Guarantee, ...]:
     """What theory promises for the problem that was played."""
     if case.uncovered:
         return tuple(Guarantee.none(one, "guarantees", case.uncovered) for one in QUANTITIES)
-    found = case.learner.guarantees(_setting(case), case.run.horizon)
+    found = case.learner.guarantees(setting, case.run.horizon)
     found = against(under_feedback(found, case.learner, case.run.feedback), case.moving)
-    if any(one.name == Assumes.FEASIBLE for one in case.checks):
-        name = str(Assumes.FEASIBLE)
+    name = str(Assumes.FEASIBLE)
+    if any(one.name == name for one in case.checks):
         found = tuple(replace(one, assumptions=(*one.assumptions, name)) for one in found)
     return found
 
@@ -174,12 +165,6 @@ def _setting(case: Case) -> Setting:
     if case.moving:
         setting = replace(setting, path_length=float(np.max(case.comparator.path_length)))
     return setting
-
-
-def _about_scored(case: Case, promised: tuple[Guarantee, ...]) -> tuple[Guarantee, ...]:
-    """What theory promises for the problem that is scored."""
-    found = translated(promised, case.played, case.scored, case.run.horizon, case.count)
-    return found if case.memory is None else case.memory.scored_guarantees(promised, found)
 
 
 def _measured(
@@ -246,18 +231,8 @@ def _row(name: str, measured: Measured, chosen: Standing, rounding: float) -> Ro
         mean=float(np.mean(values)),
         worst=float(np.max(values)),
         rounding=rounding,
-        half_interval=_half_interval(values) if expected else math.inf,
+        half_interval=half_width(values) if expected else math.inf,
     )
-
-
-def _half_interval(values: Array) -> float:
-    """Half the 95 % confidence interval of the mean over seeds."""
-    if len(values) < 2:
-        return math.inf
-    from scipy.special import stdtrit  # Student's t; scipy.stats takes long to load
-
-    spread = np.std(values, ddof=1) / math.sqrt(len(values))
-    return float(stdtrit(len(values) - 1, 0.975) * spread)
 
 
 def _that_matter(checks: tuple[Assumption, ...], rows: tuple[Row, ...]) -> tuple[Assumption, ...]:
@@ -269,7 +244,7 @@ def _that_matter(checks: tuple[Assumption, ...], rows: tuple[Row, ...]) -> tuple
     return shown + tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
 
 
-def _not_known_to_be_trivial(limits: Limits, found: tuple[Guarantee, ...]) -> list[str]:
+def _undecided(limits: Limits, found: tuple[Guarantee, ...]) -> list[str]:
     """Say of which bounds it is not known whether every learner satisfies them."""
     of_losses = {
         g.quantity == "regret" for g in found if g.bound is not None and math.isfinite(g.bound)
@@ -304,14 +279,9 @@ def _rounding(case: Case) -> dict[str, float]:
             constraint = max(case.seen.constraint_size, values)
     each = unit * constraint
     return {
-        "regret": unit * loss * rounds + _gap(case.comparator),
+        "regret": unit * loss * rounds + float(np.max(getattr(case.comparator, "slack", 0.0))),
         "violation": rounds * each,
         "squared violation": totals.excess.shape[-1] * rounds * each * (2 * peak + each),
         "peak violation": each,
         "excess": rounds * each,
     }
-
-
-def _gap(comparator: Any) -> float:
-    """How far the comparator's loss can be above the smallest one."""
-    return float(np.max(getattr(comparator, "slack", 0.0)))

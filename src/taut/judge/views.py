@@ -13,8 +13,7 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 from ..learners import Guarantee
-from ..play.replay import replayed
-from ..problem.constraints import Constraints
+from ..play.replay import known_decisions, replayed
 from ..problem.memory import is_steady, linked, recorded, steady, takes_previous
 from ..problem.problem import LossWithPrevious, Problem
 from ..problem.streams import Stream
@@ -53,21 +52,18 @@ def without_memory(
                 "previous=run, for which they do not"
             )
         return steady(problem), source
-    first = previous.first if isinstance(previous, Run) else None
-    decisions = (
-        decisions_of(previous, problem, source)
-        if isinstance(previous, Run)
-        else arguments.finite("previous", previous)
-    )
+    if isinstance(previous, Run):
+        first, decisions = previous.first, decisions_of(previous, problem, source)
+    else:
+        first, decisions = None, arguments.finite("previous", previous)
     expected = (source.seeds, source.horizon, *problem.domain.shape)
     if decisions.shape != expected:
         raise ValueError(
             f"previous: got decisions of shape {decisions.shape}; expected {expected}: seed, "
             "round, decision"
         )
-    return recorded(problem), linked(
-        problem, source, decisions, decisions[0, 0] if first is None else first
-    )
+    first = decisions[0, 0] if first is None else first
+    return recorded(problem), linked(problem, source, decisions, first)
 
 
 def _forgets(loss: Any) -> bool:
@@ -77,8 +73,9 @@ def _forgets(loss: Any) -> bool:
 def decisions_of(run: Run, problem: Problem | None = None, source: Stream | None = None) -> Array:
     """All decisions of a run, (seed, round, *shape): recorded ones, or those of the run played
     again."""
-    if run.decisions is not None and run.every == 1:
-        return run.decisions
+    known = known_decisions(run)
+    if known is not None:
+        return np.asarray(known)
     played = run.played or problem
     return np.concatenate(
         [np.asarray(x) for x, _ in replayed(run, played, run.stream or source)], axis=1
@@ -98,8 +95,8 @@ class RecordedRun:
     steady: bool
     """Whether the problem that was played is the scored one with the previous decision set to the
     decision itself."""
-    remembering: Constraints | None
-    """The scored constraints if they depend on the previous decision."""
+    remembers: bool
+    """Whether scored constraints depend on the previous decision."""
     only_announced: bool
     """Whether nothing but announced constraints depends on the previous decision: both regrets then
     have the same losses."""
@@ -116,9 +113,7 @@ class RecordedRun:
             scored=views[0] if played is scored else views[1],
             stream=linked(remembers, stream, decisions, run.first),
             steady=is_steady(played, scored),
-            remembering=scored.scored_constraints
-            if takes_previous(scored.scored_constraints)
-            else None,
+            remembers=takes_previous(scored.scored_constraints),
             only_announced=played is scored
             and _forgets(scored.loss)
             and not takes_previous(scored.constraints),
@@ -154,11 +149,11 @@ class RecordedRun:
                 one if one.bound is None else Guarantee.none("regret", one.source, why)
                 for one in of_regret
             )
-        moving = float(self.cost_of_moving().max())
+        moving, more = float(self.cost_of_moving().max()), "with the cost of moving"
         return tuple(
-            one
-            if one.bound is None
-            else one.become("regret", one.bound + moving, f"{one.source}, with the cost of moving")
+            replace(one, bound=one.bound + moving, source=f"{one.source}, {more}")
+            if one.bound is not None
+            else one
             for one in of_regret
         )
 
@@ -179,6 +174,6 @@ class RecordedRun:
             "the problem that was played"
         )
         violations = [one for one in promised if one.quantity != "regret"]
-        if self.remembering is not None:
+        if self.remembers:
             violations = [Guarantee.none(one.quantity, one.source, why) for one in violations]
         return (*violations, *(one for one in translated if one.quantity == "regret"))

@@ -26,7 +26,6 @@ from ..problem.constraints import Constraints, UserConstraints
 from ..problem.domains import Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
-from ..problem.streams import Stream
 from .constants.constants import derived_constants, is_smooth, of_more_rows
 from .constants.evaluation import Probe
 from .domains.atom_domains import atom_domains, check_atoms
@@ -41,7 +40,7 @@ from .translation.inequalities import Excess, excesses_of, row_names, stated_row
 from .translation.parameters import is_previous
 from .translation.reading import parameters_of
 from .translation.round_data import fixed_with_data
-from .translation.statement import FlatCopy, Statement
+from .translation.statement import Statement
 from .translation.translate import translate, translate_all, translate_rows
 
 __all__ = ["Model", "from_cvxpy"]
@@ -222,7 +221,6 @@ def _add_constants(model: Model, given: Constants, conditions: list[tuple[Any, A
         model.notes += check_atoms(model, conditions, probe)
         derived = derived_constants(model, given, probe)
     model.constants = model.derived_constants = derived.constants
-    model.curvature, model.inner = derived.curvature, derived.inner
     model.notes += derived.notes
     if derived.feasible:
         mark_feasible(model)
@@ -239,18 +237,13 @@ class Model(Statement, Problem):
     proof_of_convexity = "disciplined convex programming"
     derived_constants: Constants
     """The constants before the user replaced any."""
-    curvature: Array | None = None
-    """The loss's second derivatives, if they are the same in every round."""
-    inner: Array | None = None
-    """The flat decision that satisfies all constraints by the largest margin, if there is a
-    margin."""
 
     def __init__(self, draft: Draft) -> None:
         request, domain, played = draft.request, draft.domain, draft.played
         vars(self).update(vars(draft.stated))  # a model is its statement, with functions
         self.request, self.excesses, self._played = request, played.excesses, played
         self.count = sum(row.size for excess in self.excesses for row in excess.rows)
-        self.notes: list[str] = [*_notes(draft.stated), *domain.notes, *played.notes]
+        self.notes: list[str] = [*draft.stated.after.notes, *domain.notes, *played.notes]
         self.proof_of_domain = domain.proof
         self._twins: dict[Any, Model] = {}
         # A derived domain contains the feasible set, so that it stands for the rows that are left
@@ -441,20 +434,6 @@ class Model(Statement, Problem):
         # Samples miss kinks.
         return estimated.with_values(constraint_smoothness=self.constants.constraint_smoothness)
 
-    def offline(
-        self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
-    ) -> Any:
-        """Hindsight solved from the expressions themselves; None if the generic route must be
-        taken."""
-        from .hindsight import solve
-
-        return solve(self, stream, ends, tolerance, rng)
-
-    def scaled_copy(self) -> FlatCopy:
-        """Copies of the expressions over a decision in units of the radius around the centre."""
-        scale = float(self.domain.radius) or 1.0
-        return self.flat_copy(np.asarray(self.domain.centre, float), scale)
-
     @property
     def recourse(self) -> dict[Any, Any]:
         """For each variable that is chosen after the data, its best value as an expression of
@@ -508,18 +487,6 @@ class Model(Statement, Problem):
         facts = [("variables", variables), ("per round", self.keys.names or "nothing")]
         facts += [fact for fact in general.facts if fact[0] not in ("loss", "decision")]
         return Summary(general.title, facts, general.grids, self.notes)
-
-
-def _notes(stated: Statement) -> list[str]:
-    """What the user should know of the statement."""
-    if stated.parametrized:
-        return stated.after.notes
-    return [
-        *stated.after.notes,
-        "parameters are multiplied by one another or enter a matrix of a quadratic form (not DPP): "
-        "hindsight solves the sum of the losses, not one program of all rounds, unless they are "
-        "quadratic",
-    ]
 
 
 def _array(value: Any) -> Any:

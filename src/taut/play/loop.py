@@ -67,6 +67,7 @@ RECORDS = {
     "proposals": Record(lambda played, z, proposed: proposed, thinned=False),
     "own decisions": Record(lambda played, z, proposed: own_decision(played.state), thinned=False),
     "weights": Record(lambda played, z, proposed: played.state.weights, thinned=True),
+    "path": Record(lambda played, z, proposed: played.state.x, thinned=False),
 }
 
 

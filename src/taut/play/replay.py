@@ -16,9 +16,9 @@ from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import RECORDS, Run
 from .loop import KeptRecords
-from .simulation import Chunk, Simulation
+from .simulation import Chunk, Simulation, default_chunk_length
 
-__all__ = ["played_again", "replayed", "revealed_data"]
+__all__ = ["known_decisions", "played_again", "replayed", "revealed_data"]
 
 QUICKLY = 2**19
 """Numbers in the decisions of all seeds and rounds up to which a run is played again by a program
@@ -61,17 +61,21 @@ def replayed(
     Decisions and data are arrays (seed, round, ...). Decisions that the run has recorded are not
     computed again.
     """
-    again = _prepared(run, problem, stream, record=frozenset(record))
-    stream = again.stream
-    known = (
-        run.decisions if run.every == 1 and not stream.reacts and "decisions" in record else None
-    )
-    if known is not None:
-        for start in range(0, run.horizon, again.shape.length):
-            count = min(again.shape.length, run.horizon - start)
-            yield known[:, start : start + count], again.block(start, count)
+    known, source = known_decisions(run), stream or run.stream
+    if known is not None and source is not None and not source.reacts and "decisions" in record:
+        width = sum(leaf[0, 0].size for leaf in jax.tree.leaves(source.block(0, 1)))
+        length = default_chunk_length(8 * run.seeds * max(width, run.final[0].size))
+        for start in range(0, run.horizon, length):
+            count = min(length, run.horizon - start)
+            yield known[:, start : start + count], source.block(start, count)
         return
+    again = _prepared(run, problem, stream, record=frozenset(record))
     yield from (_decisions(again, chunk) for chunk in again.play(again.begin()))
+
+
+def known_decisions(run: Run) -> Any:
+    """Return the decisions of all rounds, (seed, round, ...), if the run has them, or None."""
+    return run.decisions if run.decisions is not None and run.every == 1 else run.path
 
 
 def played_again(
@@ -83,7 +87,8 @@ def played_again(
     quick: bool = False,
     learners: tuple[Learner, ...] = (),
 ) -> Run:
-    """Play a run again with this problem and these data, and return what that gives.
+    """Play a run again with this problem and these data, and return what that gives, with the
+    decisions of a short run if `quick`.
 
     Arguments:
         run: of one learner; the same is recorded again.
@@ -94,12 +99,13 @@ def played_again(
             the program that played it first.
         learners: other learners to play side by side instead of the run's.
     """
+    recorded = {name for name in RECORDS if getattr(run, name) is not None}
     again = _prepared(
         run,
         problem,
         stream,
         score=None if score is problem else score,
-        record=frozenset(name for name in RECORDS if getattr(run, name) is not None),
+        record=frozenset(recorded | {"path"} if quick and is_short(run) else recorded),
         every=run.every,
         quick=quick,
         learners=learners,
@@ -130,7 +136,6 @@ def _prepared(
             "run: got a run without its problem or its data; expected both, and one learner"
         )
     stream = as_stream(stream, horizon=run.horizon)
-    short = not stream.reacts and stream.seeds * run.horizon * run.first.size <= QUICKLY
     return Simulation.prepare(
         learners=learners or (learner,),
         swept=bool(learners),
@@ -143,10 +148,15 @@ def _prepared(
         first=jnp.asarray(run.first),
         random_keys=_keys_again(run, learner, stream),
         chunk=None,
-        quick=quick and short,
+        quick=quick and not stream.reacts and is_short(run),
         advice=run.advice,
         forecast=run.forecast,
     )
+
+
+def is_short(run: Run) -> bool:
+    """Whether all decisions of a run are few numbers."""
+    return run.final[0].size * run.seeds * run.horizon <= QUICKLY
 
 
 def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:

@@ -4,6 +4,7 @@ resumed."""
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -32,13 +33,15 @@ from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
 from .loop import KeptRecords
-from .simulation import Simulation
+from .simulation import FEW, Simulation
 from .with_feedback import check_covered, default_learner
 
 __all__ = ["check_deadline", "deadline", "simulate"]
 
 
 LOG = logging.getLogger(__name__)
+PATH = 2**19
+"""Numbers in all decisions of a run that are kept for its certificate, at most."""
 
 
 def simulate(
@@ -144,6 +147,9 @@ def simulate(
     if feedback is not None:
         for each in learners:
             check_covered(each, feedback, unproven)
+    kept = _record(record, learners[0])
+    if chunk is None and checkpoint is None:
+        kept |= _path(kept, source, len(learners) * math.prod(problem.domain.shape))
     simulation = Simulation.prepare(
         learners=learners,
         swept=swept,
@@ -151,7 +157,7 @@ def simulate(
         score=score,
         feedback=feedback,
         stream=source,
-        record=_record(record, learners[0]),
+        record=kept,
         every=arguments.count("every", every),
         first=first_decision(problem, x1),
         random_keys=random_keys(key, source, learners[0], feedback),
@@ -270,6 +276,14 @@ def _shown(learners: Sequence[Learner]) -> str:
         if len(learners) == 1
         else f"{len(learners)} learners of class {type(learners[0]).__name__}"
     )
+
+
+def _path(record: frozenset[str], source: Stream, numbers: int) -> frozenset[str]:
+    """Return what short runs keep for their certificates, which would play them again otherwise:
+    all decisions, of so many numbers per round and seed."""
+    short = source.horizon <= FEW[-1] and source.horizon * source.seeds * numbers <= PATH
+    recorded = not record or "decisions" in record or source.reacts
+    return frozenset(() if recorded or not short else ("path",))
 
 
 def _record(record: Any, learner: Learner) -> frozenset[str]:

@@ -340,6 +340,7 @@ class Simulation:
             arrays = jax.tree.map(lambda array: array[0], arrays)
         return Run(
             learner=self.learners if self.swept else self.learners[0],
+            played_by=self.learners if self.swept else self.learners[0],
             horizon=self.stream.horizon,
             seeds=self.stream.seeds,
             every=self.every,

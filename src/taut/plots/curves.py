@@ -45,20 +45,11 @@ SHADES = (0.0, 0.4, -0.4)
 
 _LABELS = {
     "loss": "cumulative loss",
-    "regret": "regret",
-    "policy regret": "policy regret",
     "violation": "clipped violation",
     "excess": "cumulative excess",
     "largest excess": "cumulative largest excess of each round",
 }
-_TITLES = {
-    "loss": "loss: lower is better",
-    "regret": "regret: lower is better",
-    "policy regret": "policy regret: lower is better",
-    "violation": "clipped violation: lower is better",
-    "excess": "excess: slack pays for violations",
-    "largest excess": "largest excess: slack pays for violations",
-}
+"""What an axis says, if not the name of the quantity."""
 
 
 @dataclass(frozen=True)
@@ -86,14 +77,17 @@ class Curves:
 
     def title(self, quantity: str) -> str:
         """Return what to see in the panel of a quantity."""
-        return _TITLES[self.name(quantity)]
+        name = self.name(quantity)
+        if quantity == "excess":
+            return f"{name}: slack pays for violations"
+        return f"{'clipped violation' if name == 'violation' else name}: lower is better"
 
     def draw(
         self, axes: Axes, quantity: str, lines: Sequence[dict[str, Any]], bound: float | None = None
     ) -> None:
         """Draw a quantity of all runs, then the bounds: first all curves decide about the axis."""
         name = self.name(quantity)
-        axes.set(xlabel=axis_label(next(iter(self.runs.values()))), ylabel=_LABELS[name])
+        axes.set(xlabel=axis_label(next(iter(self.runs.values()))), ylabel=_LABELS.get(name, name))
         if quantity in self.missing:
             empty(axes, self.missing[quantity])
             return

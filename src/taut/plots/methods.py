@@ -22,7 +22,7 @@ __all__ = ["plot_player", "plot_run"]
 
 LINES = 10
 """Entries of a decision, or constraints, that are drawn at most."""
-LABELS = {"decision": "decision", "weights": "weight in the mixture"}
+LABELS = {"excess": "constraint values g(x)", "weights": "weight in the mixture"}
 
 
 @styled
@@ -73,7 +73,7 @@ def _entries(run: Run, quantity: str, axes: Any, line: dict[str, Any]) -> None:
         )
     flat = values.reshape(*values.shape[:2], -1)
     if quantity == "weights":
-        names = ["learner", *(f"adviser {k}" for k in range(1, flat.shape[-1]))]
+        names = _experts(flat.shape[-1])
     else:
         names = coordinates(run, run.coordinate_names, values.shape[2:], "x")
     x, dates = rounds_of(run)
@@ -81,7 +81,7 @@ def _entries(run: Run, quantity: str, axes: Any, line: dict[str, Any]) -> None:
         options = {"color": ENTRIES[i % len(ENTRIES)], "label": name} | line
         curve(axes, x[run.every - 1 :: run.every], flat[:, :, i], **options)
     _entries_legend(axes, len(names))
-    axes.set(xlabel=axis_label(run), ylabel=LABELS[quantity])
+    axes.set(xlabel=axis_label(run), ylabel=LABELS.get(quantity, quantity))
     turn_dates(axes, dates)
 
 
@@ -97,16 +97,17 @@ def plot_player(
     weights: dict[int, Array] | None = None,
 ) -> Any:
     """Draw what `Player.plot` describes."""
+    series = {"loss": history.loss, "excess": history.excess, "decision": history.decision}
     if quantity == "weights" and weights is not None:
-        return _player_weights(weights, axes_for(ax)[0])
-    wanted = PLAYER if quantity is None else (arguments.one_of("quantity", quantity, PLAYER),)
+        wanted: tuple[str, ...] = ("weights",)
+        series["weights"] = np.stack(list(weights.values()))
+        names = {"weights": _experts(series["weights"].shape[1])}
+    else:
+        wanted = PLAYER if quantity is None else (arguments.one_of("quantity", quantity, PLAYER),)
     panels = axes_for(ax, len(wanted))
-    rounds, series = (
-        history.rounds,
-        {"loss": history.loss, "excess": history.excess, "decision": history.decision},
-    )
     for axes, name in zip(panels, wanted, strict=True):
         values = series[name]
+        rounds = list(weights) if weights is not None and name == "weights" else history.rounds
         if values.ndim == 1:
             axes.plot(rounds, values, color=ENTRIES[0])
         else:
@@ -115,17 +116,12 @@ def plot_player(
             _entries_legend(axes, values.shape[1])
         if name == "excess":
             axes.axhline(0, color=INK, linestyle=BOUND, linewidth=1.0)
-        axes.set(xlabel="round", ylabel="constraint values g(x)" if name == "excess" else name)
+        axes.set(xlabel="round", ylabel=LABELS.get(name, name))
     return panels[0] if quantity is not None else np.array(panels, dtype=object)
 
 
-def _player_weights(weights: dict[int, Array], axes: Any) -> Any:
-    values = np.stack(list(weights.values()))
-    for i, label in enumerate(["learner", *(f"adviser {k}" for k in range(1, values.shape[1]))]):
-        axes.plot(list(weights), values[:, i], color=ENTRIES[i % len(ENTRIES)], label=label)
-    _entries_legend(axes, values.shape[1])
-    axes.set(xlabel="round", ylabel=LABELS["weights"])
-    return axes
+def _experts(count: int) -> list[str]:
+    return ["learner", *(f"adviser {k}" for k in range(1, count))]
 
 
 def _entries_legend(axes: Any, count: int) -> None:

@@ -23,6 +23,7 @@ from .style import (
     axes_for,
     curve,
     empty,
+    handles_of,
     label_panels,
     legend_below,
     log_axis,
@@ -131,9 +132,7 @@ def plot_rates(rates: Rates, quantities: Sequence[str] | None, log: bool, ax: An
     if log:
         axes.set(xscale="log", yscale="log")
         log_axis(axes.xaxis, rates.horizons if len(rates.horizons) < 7 else None)
-    handles: dict[str, Any] = {}
-    for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-        handles.setdefault(label, handle)
+    handles = handles_of([axes])
     if handles:
         axes.legend(list(handles.values()), list(handles), fontsize=7)
     if left_out and not handles:

@@ -27,6 +27,7 @@ __all__ = [
     "curve",
     "dark_figures",
     "empty",
+    "handles_of",
     "label_panels",
     "legend_below",
     "legend_inside",
@@ -265,11 +266,18 @@ def empty(axes: Axes, reason: str) -> None:
     axes.text(0.5, 0.5, text, transform=centre, ha="center", va="center", color="#666666")
 
 
+def handles_of(sources: Sequence[Axes]) -> dict[str, Any]:
+    """Return what legends show of some axes, once for each label."""
+    handles: dict[str, Any] = {}
+    for axes in sources:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    return handles
+
+
 def legend_inside(axes: Axes) -> None:
     """Explain line, band and bound in a legend, once each; a line alone needs none."""
-    handles: dict[str, Any] = {}
-    for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-        handles.setdefault(label, handle)
+    handles = handles_of([axes])
     if len(handles) > 1:
         frame: dict[str, Any] = {"frameon": True, "framealpha": 0.85, "edgecolor": "none"}
         axes.legend(list(handles.values()), list(handles), fontsize=7, **frame)
@@ -285,10 +293,7 @@ def legend_below(
     figure: Figure, sources: Sequence[Axes], narrow: bool, extra: Sequence[Any] = ()
 ) -> None:
     """One legend for the whole figure, below it, in as few rows as its width allows."""
-    handles: dict[str, Any] = {}
-    for axes in sources:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
+    handles = handles_of(sources)
     handles |= {str(one.get_label()): one for one in extra}
     wide = [0.55 + 0.06 * len(label) for label in handles]  # inches an entry takes, about
     rows = (

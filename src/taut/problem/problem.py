@@ -21,12 +21,12 @@ from .constants import SYMBOLS, Constants
 from .constraints import Constraints, JoinedConstraints, UserConstraints
 from .domains import Domain
 from .rounds import FullInformation
-from .streams import RoundData, Stream, as_stream, required_arguments
+from .streams import RoundData, as_stream, required_arguments
 from .tables import check_order, labels_of, looks_up_names, plain
 from .tracing import traced
 
 if TYPE_CHECKING:
-    from ..judge.facts.fact import Facts
+    from ..judge.facts.find import Facts
 
 __all__ = ["Problem"]
 
@@ -301,13 +301,6 @@ class Problem(Displayed):
                 f"{', '.join(names)}"
             )
         return np.reshape([decision[name] for name in names], self.domain.shape)
-
-    def offline(
-        self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
-    ) -> Any:
-        """Return the best fixed decisions in hindsight if this kind of problem has its own method
-        to find them, else None."""
-        return None
 
     def estimate_constants(
         self,

@@ -15,7 +15,7 @@ from ..engine import register_dataclass
 from .constants import Constants
 from .constraints import Constraints
 from .problem import Problem
-from .streams import RoundData, Stream
+from .streams import RoundData
 
 __all__ = ["Rescaled", "Units", "rescaled"]
 
@@ -141,35 +141,6 @@ class Rescaled(Problem):
     def assemble(self, decision: Any) -> Any:
         """A decision in the original units as one of this problem."""
         return np.asarray(self.original.assemble(decision)) / self.units.decision
-
-    def offline(
-        self, stream: Stream, ends: tuple[int, ...], tolerance: float, rng: np.random.Generator
-    ) -> Any:
-        """Hindsight by the original problem's own method, if it has one, in the units of this
-        problem."""
-        if not isinstance(self.constraints, _RescaledConstraints):  # transformed since
-            return None
-        found = self.original.offline(stream, ends, tolerance, rng)
-        if found is None:
-            return None
-        units = self.units
-        gap = (
-            found.gap
-            * np.maximum(1, np.abs(found.loss))
-            / np.maximum(units.loss, np.abs(found.loss))
-        )
-        if np.any(gap > tolerance):
-            return None
-        return dataclasses.replace(
-            found,
-            decision=found.decision / units.decision,
-            loss=found.loss / units.loss,
-            gap=gap,
-            violation=found.violation / units.constraint,
-            multipliers=None
-            if found.multipliers is None
-            else found.multipliers * (units.constraint / units.loss),
-        )
 
 
 def _in_units(known: Constants, units: Units) -> Constants:

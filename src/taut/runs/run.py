@@ -134,6 +134,11 @@ class Run(Displayed):
     key: jax.Array | None = field(default=None, repr=False, compare=False)
     """The random keys of adversary, feedback and learner, one per seed; `None` if nothing was
     drawn."""
+    path: Array | None = field(default=None, repr=False, compare=False)
+    """All decisions of a short run, (seed, round, *decision), for its certificate. They are not
+    saved."""
+    played_by: Any = field(default=None, repr=False, compare=False)
+    """The learner whose decisions `path` holds, or those of a sweep."""
     advice: Any = field(default=None, repr=False, compare=False)
     """What advisers said in all rounds, an array as a stream or a function; `None` without
     advice. It is not saved."""
@@ -157,11 +162,13 @@ class Run(Displayed):
             )
         picked: dict[str, Any] = {
             name: getattr(self, name)[index]
-            for name in (*RECORDS, "final", "cuts_hold", "correction")
+            for name in (*RECORDS, "final", "cuts_hold", "correction", "path")
             if getattr(self, name) is not None
         }
         if self.advised is not None:
             picked["advised"] = AdviceFacts(*(array[index] for array in self.advised))
+        if self.played_by is not None:
+            picked["played_by"] = self.played_by[index]
         return replace(self, learner=self.learner[index], totals=self.totals[index], **picked)
 
     def bare(self) -> Run:
@@ -172,7 +179,7 @@ class Run(Displayed):
         certificate.
         """
         run = replace(self, problem=None, played=None, stream=None, key=None)
-        return replace(run, advice=None, forecast=None)
+        return replace(run, advice=None, forecast=None, path=None, played_by=None)
 
     def certificate(self, **options: Any) -> Certificate:
         """Measured regret and violations beside the guarantee, and the assumptions checked; see

@@ -318,7 +318,7 @@ def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], he
 
 
 def _without_records(run: Run) -> Run:
-    return replace(run, loss=None, excess=None, decisions=None, multipliers=None)
+    return replace(run, loss=None, excess=None, decisions=None, multipliers=None, path=None)
 
 
 def _stream(stream: Any, made: OrderedDict[int, Any]) -> Any:

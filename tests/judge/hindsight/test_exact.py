@@ -15,9 +15,8 @@ from direct_solves import logistic, solved
 import taut
 from subprocesses import run_in_single_precision
 from taut.judge.hindsight import hindsight, objective
-from taut.judge.hindsight.cuts import FIXED, Oracle
-from taut.judge.hindsight.lower_bound import Proof, lower_bounds
-from taut.judge.hindsight.program import Program
+from taut.judge.hindsight.cuts import FIXED, Oracle, Proof, lower_bounds
+from taut.judge.hindsight.program import Program, ProvenMinimiser
 from taut.judge.hindsight.scaling import ScaledConstraints, Scaling
 from taut.judge.hindsight.structure import fixed_structure
 from taut.problem.conic import Solver
@@ -455,10 +454,10 @@ def test_any_multipliers_bound_the_optimum_from_below(toy):
     rng = np.random.default_rng(12)
     c, u, w = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) / 3, rng.uniform(size=6)
     zero = np.zeros(2)
-    nothing = [Proof(zero, 0.0, zero, 0.0, {(0, FIXED): weight}, np.zeros(0)) for weight in w]
-    bounds = lower_bounds(
-        oracle, [0] * 6, u, np.sum(2 * c * u, axis=1), 2 * c, nothing, np.zeros(6)
-    )
+    none = np.zeros(0)
+    nothing = ProvenMinimiser(zero, none, none, none, zero, 0.0, zero, 0.0)
+    proofs = [Proof(nothing, {(0, FIXED): weight}) for weight in w]
+    bounds = lower_bounds(oracle, [0] * 6, u, np.sum(2 * c * u, axis=1), 2 * c, proofs, np.zeros(6))
     slope = 2 * c + w[:, None] * 2 * np.sign(u)
     excess = 2 * np.abs(u).sum(axis=1) - 1
     by_hand = (

@@ -1,28 +1,46 @@
-"""Find all facts of a problem and its data: `facts_of`."""
+"""A fact, all facts of a problem, and how they are found: `facts_of`."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from ...display import Displayed, Summary, number
 from ...engine import Array, default_float
 from ...intervals.enclosure import Space, Unknown
+from ...problem.constants import SYMBOLS, Constants
 from ...problem.domains import Ball, Box, Domain
 from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy, project_rows
 from ...problem.evaluation import constraint_evaluation
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .fact import PROVEN, VERIFIED, Fact, Facts
 from .half_spaces import MOST, ROOM, Pieces, distinct, nearly_parallel, pieces_of
 from .polyhedra import hoffman, vertices
 from .ranges import constraint_curvature, constraint_ranges, loss_curvature, loss_ranges
 
-__all__ = ["SlaterPoint", "facts_of", "room_at", "slater_point"]
+__all__ = ["PROVEN", "VERIFIED", "Fact", "Facts", "facts_of"]
 
-
+PROVEN, VERIFIED = "proven", "verified exactly"
+"""Derived for all decisions; or evaluated at a decision, in all rounds."""
+UPPER = (
+    "loss_lipschitz",
+    "constraint_lipschitz",
+    "loss_range",
+    "constraint_range",
+    "constraint_smoothness",
+    "half_spaces",
+)
+"""Constants that are stronger the smaller they are."""
+LOWER = ("strong_convexity", "slater", "error_bound")
+"""Constants that are stronger the larger they are."""
+NEARLY = 1e-5
+"""A stated constant that is stronger than a fact by less than this, relatively, is that fact: facts
+leave room for rounding."""
 NUMBERS = 1_000_000
 """Numbers of a stream up to which the affine pieces of all rounds are looked at."""
 CURVED_ROWS = 4
@@ -30,6 +48,89 @@ CURVED_ROWS = 4
 OUTSIDE = 64
 """Units of rounding by which a vertex of the feasible set may lie outside the domain."""
 INTERVALS = "by interval arithmetic"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One number that is certain, and why."""
+
+    value: float
+    kind: str
+    """`PROVEN` or `VERIFIED`."""
+    source: str
+    """How it was found, as a part of a sentence."""
+
+
+@dataclass(frozen=True, repr=False)
+class Facts(Displayed):
+    """What is proven of a problem and its data; None where nothing is.
+
+    Fields with the name of a constant hold for that constant (see `taut.Constants`).
+    """
+
+    convex_losses: Fact | None = None
+    """1, if all losses are proven to be convex."""
+    convex_constraints: Fact | None = None
+    """1, if all constraints are."""
+    loss_lipschitz: Fact | None = None
+    loss_range: Fact | None = None
+    strong_convexity: Fact | None = None
+    constraint_lipschitz: Fact | None = None
+    constraint_range: Fact | None = None
+    constraint_smoothness: Fact | None = None
+    slater: Fact | None = None
+    slater_point: Array | None = None
+    """The decision that has this room."""
+    error_bound: Fact | None = None
+    half_spaces: Fact | None = None
+    """M: the constraints of all rounds are maxima of so many different affine functions, so
+    gradients reveal at most M different half-spaces."""
+
+    def strengthened(self, given: Constants) -> Constants:
+        """The constants, with each one that is unknown, estimated or weaker than a fact replaced by
+        the fact."""
+        better: dict[str, Any] = {}
+        for name in (*UPPER, *LOWER):
+            fact, stated = getattr(self, name, None), getattr(given, name)
+            if fact is None or (fact.value == 0 and name != "constraint_smoothness"):
+                continue  # theorems are about functions that are not constant
+            unknown = stated is None or name in given.estimated
+            room = NEARLY * fact.value
+            stronger = not unknown and (
+                fact.value <= stated + room if name in UPPER else fact.value >= stated - room
+            )
+            if unknown or stronger:
+                better[name] = int(fact.value) if name == "half_spaces" else fact.value
+        return given.with_values(exact=True, **better) if better else given
+
+    def proof(self, name: str, constants: Constants) -> Fact | None:
+        """The fact that the value of a constant is; None if it is something else."""
+        fact: Fact | None = getattr(self, name, None)
+        return fact if fact is not None and getattr(constants, name) == fact.value else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All facts as JSON-able values."""
+        found: dict[str, Any] = {}
+        for field in fields(self):
+            fact = getattr(self, field.name)
+            if isinstance(fact, Fact):
+                entry = {"value": fact.value, "kind": fact.kind, "source": fact.source}
+                found[field.name] = entry
+            elif fact is not None:
+                found[field.name] = np.asarray(fact).tolist()
+        return found
+
+    def _summary(self) -> Summary:
+        lines = []
+        for field in fields(self):
+            fact = getattr(self, field.name)
+            if not isinstance(fact, Fact):
+                continue
+            symbol = SYMBOLS.get(field.name)
+            text = f"{symbol} = {number(fact.value)}, " if symbol else f"{number(fact.value)}, "
+            text = "" if field.name.startswith("convex") else text
+            lines.append((field.name.replace("_", " "), f"{text}{fact.kind}: {fact.source}"))
+        return Summary("Facts" if lines else "Facts: none could be proven", lines)
 
 
 def facts_of(problem: Problem, stream: Stream | None = None) -> Facts:
@@ -50,28 +151,28 @@ def facts_of(problem: Problem, stream: Stream | None = None) -> Facts:
     return Facts(**found)
 
 
+def _if_known(find: Callable[..., Any], *given: Any) -> Any:
+    """The result of a function, or None if it is unknown."""
+    try:
+        return find(*given)
+    except Unknown:
+        return None
+
+
 def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
     """Convexity, Lipschitz constant, range and strong convexity of the losses of all rounds."""
     found: dict[str, Any] = {}
     rounds = f"{INTERVALS}, over the domain and the data of all {stream.horizon:,} rounds"
-    try:
-        ranges = loss_ranges(problem, stream)
+    ranges = _if_known(loss_ranges, problem, stream)
+    if ranges is not None:
         found["loss_lipschitz"] = Fact(ranges.lipschitz, PROVEN, rounds)
         found["loss_range"] = Fact(ranges.range, PROVEN, rounds)
-    except Unknown:
-        pass
-    try:
-        pieces = _pieces(problem.loss, problem, stream)
+    pieces = _if_known(_pieces, problem.loss, problem, stream)
+    if pieces is not None:
         if pieces.convex:
             found["convex_losses"] = _convex(pieces)
-        found.setdefault("loss_lipschitz", _steepest(pieces))
-        return found
-    except Unknown:
-        pass
-    try:
-        least, most = loss_curvature(problem, stream)
-    except Unknown:
-        return found
+        return {"loss_lipschitz": _steepest(pieces)} | found
+    least, most = _if_known(loss_curvature, problem, stream) or (-math.inf, math.inf)
     if least >= 0:
         found["convex_losses"] = Fact(1, PROVEN, f"no second derivative is negative, {rounds}")
     if least > 1e-9 * most:
@@ -86,17 +187,15 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
     where = f"{INTERVALS}, over the domain"
     if stream is not None:
         where += f" and the data of all {stream.horizon:,} rounds"
-    try:
-        ranges = constraint_ranges(problem, stream)
+    ranges = _if_known(constraint_ranges, problem, stream)
+    if ranges is not None:
         found["constraint_lipschitz"] = Fact(ranges.lipschitz, PROVEN, where)
         found["constraint_range"] = Fact(ranges.range, PROVEN, where)
-    except Unknown:
-        pass
-    try:
-        pieces = _pieces(problem.constraints.values, problem, stream)
+    pieces = _if_known(_pieces, problem.constraints.values, problem, stream)
+    if pieces is not None:
         found |= _of_pieces(problem, stream, pieces)
         found.setdefault("constraint_lipschitz", _steepest(pieces))
-    except Unknown:
+    else:
         found |= _of_curvature(problem, stream, where)
     point = slater_point(problem, stream)
     if point is None:
@@ -153,11 +252,8 @@ def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[
     if affine:
         found["constraint_smoothness"] = Fact(0.0, PROVEN, "all constraints are affine")
     size = pieces.size
-    try:
-        normals, _ = distinct(pieces.slopes.reshape(-1, size), pieces.offsets.ravel())
-    except Unknown:
-        return found
-    if not 0 < len(normals) <= MOST:
+    normals = _if_known(distinct, pieces.slopes.reshape(-1, size), pieces.offsets.ravel())
+    if normals is None or not 0 < len(normals) <= MOST:
         return found
     seen = "" if stream is None else f" in the data of {stream.horizon:,} rounds"
     if not nearly_parallel(normals):
@@ -178,23 +274,23 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
     boxed = type(domain) is Box
     if not boxed and (problem.domain_binds or problem.as_stated() is not problem):
         return {}
-    space = Space.of(domain)
     if not boxed and not exact_in_numpy(domain):
         return {}
+    space = Space.of(domain)
     low, high = (space.low, space.high) if boxed else bounding_box(domain)
     slopes, offsets = pieces.slopes.reshape(-1, size), pieces.offsets.ravel()
     moving = np.any(slopes != 0, axis=1)
     rows: Array = np.unique(np.column_stack([slopes, offsets])[moving], axis=0)
-    sides = np.concatenate([np.eye(size), -np.eye(size)]) if boxed else np.zeros((0, size))
-    levels = np.concatenate([high, -low]) if boxed else np.zeros(0)
-    if not boxed and not _contains(domain, rows):
+    sides, levels, ball = np.zeros((0, size)), np.zeros(0), None
+    if boxed:
+        sides, levels = np.concatenate([np.eye(size), -np.eye(size)]), np.concatenate([high, -low])
+    elif not _contains(domain, rows):
         return {}
-    try:
-        kappa = hoffman(rows[:, :-1], rows[:, -1], sides, levels, low, high, _ball(domain))
-    except Unknown:
-        return {}
+    if type(domain) is Ball:
+        ball = centre_of(domain).astype(float).ravel(), float(domain.radius)
+    kappa = _if_known(hoffman, rows[:, :-1], rows[:, -1], sides, levels, low, high, ball)
     why = f"Hoffman's constant of the polyhedron's {len(rows)} rows"
-    return {"error_bound": Fact(kappa, PROVEN, why)}
+    return {} if kappa is None else {"error_bound": Fact(kappa, PROVEN, why)}
 
 
 def _contains(domain: Domain, rows: Array) -> bool:
@@ -209,21 +305,15 @@ def _contains(domain: Domain, rows: Array) -> bool:
     return bool(np.all(away <= unit * (np.linalg.norm(points, axis=1) + float(domain.radius))))
 
 
-def _ball(domain: Domain) -> tuple[Array, float] | None:
-    if type(domain) is not Ball:
-        return None
-    return centre_of(domain).astype(float).ravel(), float(domain.radius)
-
-
 def _of_curvature(problem: Problem, stream: Stream | None, where: str) -> dict[str, Any]:
     """Smoothness, and convexity, of constraints that have second derivatives."""
     count = problem.constants.constraint_count
     if count is None or count > CURVED_ROWS:
         return {}
-    try:
-        least, most = constraint_curvature(problem, stream, count)
-    except Unknown:
+    bounds = _if_known(constraint_curvature, problem, stream, count)
+    if bounds is None:
         return {}
+    least, most = bounds
     found = {"constraint_smoothness": Fact(max(abs(least), abs(most)), PROVEN, where)}
     if least >= 0:
         why = f"no second derivative is negative, {where}"

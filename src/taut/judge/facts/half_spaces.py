@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 
 from ...engine import Array, default_float
 from ...intervals.enclosure import Unknown
-from ...intervals.of_jaxpr import CUSTOM, MOVES, is_log_add_exp, rearrangement
+from ...intervals.of_jaxpr import CUSTOM, MOVES, contraction, is_log_add_exp, rearrangement
 from ...jax_internals import bind, derivative_file
 from ...jaxpr.numpy_rules import is_ordinary, operation
 from ...jaxpr.walk import CALLS, called, equations, evaluate
@@ -51,22 +52,30 @@ PLAIN_CALLS = CALLS - {"custom_jvp_call", "custom_vjp_call"}
 class Pieces:
     """An array whose entries are maxima or minima of affine functions of the flat decision."""
 
-    slopes: Array
-    """(piece, *shape, entry of the decision)"""
-    offsets: Array
-    """(piece, *shape)"""
+    functions: Array
+    """(piece, *shape, entry of the decision and one more): slopes, and the offset last."""
     sign: int
     """1 for maxima, -1 for minima, 0 for a single affine function."""
 
     @property
+    def slopes(self) -> Array:
+        """(piece, *shape, entry of the decision)"""
+        return self.functions[..., :-1]
+
+    @property
+    def offsets(self) -> Array:
+        """(piece, *shape)"""
+        return self.functions[..., -1]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the array."""
-        return self.offsets.shape[1:]
+        return self.functions.shape[1:-1]
 
     @property
     def size(self) -> int:
         """The number of entries of a decision."""
-        return int(self.slopes.shape[-1])
+        return int(self.functions.shape[-1]) - 1
 
     @property
     def steepest(self) -> float:
@@ -77,14 +86,6 @@ class Pieces:
     def convex(self) -> bool:
         """Whether the entries are convex functions."""
         return self.sign >= 0
-
-    def map(self, function: Callable[[Array], Array]) -> Pieces:
-        """The same entries at other places; the function keeps the first axis and moves `shape`."""
-        return Pieces(
-            np.moveaxis(_each(function, np.moveaxis(self.slopes, -1, 0)), 0, -1),
-            function(self.offsets),
-            self.sign,
-        )
 
 
 def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = None) -> Pieces:
@@ -97,17 +98,17 @@ def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = 
     like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     program = jax.make_jaxpr(function)(x, like)
     size = math.prod(shape)
-    decision = Pieces(np.eye(size).reshape(1, *shape, size), np.zeros((1, *shape)), 0)
+    decision = Pieces(np.eye(size, size + 1).reshape(1, *shape, size + 1), 0)
     with np.errstate(all="ignore"):
         (result,) = evaluate(program, [decision, *jax.tree.leaves(data)], _apply, PLAIN_CALLS)
     result = result if isinstance(result, Pieces) else _constant(result, size)
-    if not (np.all(np.isfinite(result.slopes)) and np.all(np.isfinite(result.offsets))):
+    if not np.all(np.isfinite(result.functions)):
         raise Unknown("an affine piece is not finite")
     return result
 
 
-def distinct(slopes: Array, offsets: Array) -> tuple[Array, Array]:
-    """Unit normals and offsets of the different half-spaces {x : slope.x + offset <= 0}.
+def distinct(slopes: Array, offsets: Array) -> Array:
+    """Unit normals of the different half-spaces {x : slope.x + offset <= 0}, one for each.
 
     Pieces that do not depend on the decision and hold are left out.
     """
@@ -118,8 +119,8 @@ def distinct(slopes: Array, offsets: Array) -> tuple[Array, Array]:
     rows = np.column_stack([slopes[moving], offsets[moving]]) / length[moving][:, None]
     scale = np.maximum(1, np.abs(rows[:, -1:]))
     _, first = np.unique(np.round(rows / scale / SAME), axis=0, return_index=True)
-    kept = rows[np.sort(first)]
-    return kept[:, :-1], kept[:, -1]
+    normals: Array = rows[np.sort(first), :-1]
+    return normals
 
 
 def nearly_parallel(normals: Array) -> bool:
@@ -165,52 +166,39 @@ def _computed(equation: Any, operands: list[Any]) -> list[Array]:
     return list(result) if equation.primitive.multiple_results else [np.asarray(result)]
 
 
-def _each(function: Callable[[Array], Array], stacked: Array) -> Array:
-    return np.stack([function(part) for part in stacked])
-
-
-def _constant(value: Any, size: int, like: tuple[int, ...] | None = None) -> Pieces:
+def _constant(value: Any, size: int) -> Pieces:
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise Unknown("a number that is not real has no affine pieces")
-    array = np.broadcast_to(array.astype(float), np.shape(array) if like is None else like)
-    return Pieces(np.zeros((1, *array.shape, size)), array[None], 0)
+    functions = np.zeros((1, *array.shape, size + 1))
+    functions[0, ..., -1] = array
+    return Pieces(functions, 0)
 
 
-def _made(slopes: Array, offsets: Array, sign: int) -> Pieces:
-    if len(offsets) > MOST or slopes.size > ROOM:
+def _made(functions: Array, sign: int) -> Pieces:
+    _check_room(len(functions), functions.size)
+    return Pieces(functions, 0 if len(functions) == 1 else sign)
+
+
+def _check_room(pieces: int, numbers: int) -> None:
+    if pieces > MOST or numbers > ROOM:
         raise Unknown("the affine pieces are too many")
-    return Pieces(slopes, offsets, 0 if len(offsets) == 1 else sign)
 
 
 def _both(u: Any, v: Any) -> tuple[Pieces, Pieces]:
     """Two operands as pieces of one shape: JAX broadcasts single numbers."""
     size = u.size if isinstance(u, Pieces) else v.size
-    shape = np.broadcast_shapes(np.shape(_offsets(u)), np.shape(_offsets(v)))
-    one, two = (
-        _wide(part, shape) if isinstance(part, Pieces) else _constant(part, size, shape)
-        for part in (u, v)
-    )
-    return one, two
+    one, two = (part if isinstance(part, Pieces) else _constant(part, size) for part in (u, v))
+    shape = np.broadcast_shapes(one.shape, two.shape)
+    return _wide(one, shape), _wide(two, shape)
 
 
 def _wide(u: Pieces, shape: tuple[int, ...]) -> Pieces:
     """The same number at all places of a larger shape."""
-    if u.shape == shape:
-        return u
+    count, entries = len(u.functions), u.size + 1
     axes = (1,) * (len(shape) - len(u.shape))
-    count = len(u.offsets)
-    slopes = u.slopes.reshape(count, *axes, *u.shape, u.size)
-    offsets = u.offsets.reshape(count, *axes, *u.shape)
-    return Pieces(
-        np.broadcast_to(slopes, (count, *shape, u.size)),
-        np.broadcast_to(offsets, (count, *shape)),
-        u.sign,
-    )
-
-
-def _offsets(u: Any) -> Any:
-    return u.offsets[0] if isinstance(u, Pieces) else u
+    functions = u.functions.reshape(count, *axes, *u.shape, entries)
+    return Pieces(np.broadcast_to(functions, (count, *shape, entries)), u.sign)
 
 
 def _sign(*of: Pieces) -> int:
@@ -222,19 +210,14 @@ def _sign(*of: Pieces) -> int:
 
 def _add(u: Any, v: Any, **_: Any) -> Pieces:
     u, v = _both(u, v)
-    sign = _sign(u, v)
-    count = len(u.offsets) * len(v.offsets)
-    if count > MOST or count * u.slopes[0].size > ROOM:
-        raise Unknown("the affine pieces are too many")
-    slopes = u.slopes[:, None] + v.slopes[None]
-    offsets = u.offsets[:, None] + v.offsets[None]
-    return _made(
-        slopes.reshape(-1, *slopes.shape[2:]), offsets.reshape(-1, *offsets.shape[2:]), sign
-    )
+    count = len(u.functions) * len(v.functions)
+    _check_room(count, count * u.functions[0].size)
+    sums = u.functions[:, None] + v.functions[None]
+    return _made(sums.reshape(count, *sums.shape[2:]), _sign(u, v))
 
 
 def _neg(u: Pieces, **_: Any) -> Pieces:
-    return Pieces(-u.slopes, -u.offsets, -u.sign)
+    return Pieces(-u.functions, -u.sign)
 
 
 def _sub(u: Any, v: Any, **_: Any) -> Pieces:
@@ -242,17 +225,26 @@ def _sub(u: Any, v: Any, **_: Any) -> Pieces:
 
 
 def _mul(u: Any, v: Any, **_: Any) -> Pieces:
+    u, factor = _with_factor(u, v)
+    shape = np.broadcast_shapes(u.shape, factor.shape)
+    wide = _wide(u, shape).functions
+    return Pieces(wide * np.broadcast_to(factor, shape)[..., None], _scaled(u.sign, factor))
+
+
+def _with_factor(u: Any, v: Any) -> tuple[Pieces, Array]:
+    """Of two operands, the one that depends on the decision and the other."""
     if isinstance(u, Pieces) and isinstance(v, Pieces):
         raise Unknown("a product of two values that depend on the decision")
-    u, factor = (u, v) if isinstance(u, Pieces) else (v, u)
-    shape = np.broadcast_shapes(u.shape, np.shape(factor))
-    u, factor = _wide(u, shape), np.broadcast_to(np.asarray(factor, float), shape)
-    sign = u.sign
-    if sign and np.any(factor < 0):
-        if np.any(factor > 0):
-            raise Unknown("factors of both signs")
-        sign = -sign
-    return Pieces(u.slopes * factor[..., None], u.offsets * factor, sign)
+    return (u, np.asarray(v, float)) if isinstance(u, Pieces) else (v, np.asarray(u, float))
+
+
+def _scaled(sign: int, factor: Array) -> int:
+    """The sign of maxima or minima times a factor."""
+    if not sign or not np.any(factor < 0):
+        return sign
+    if np.any(factor > 0):
+        raise Unknown("factors of both signs")
+    return -sign
 
 
 def _div(u: Any, v: Any, **_: Any) -> Pieces:
@@ -266,8 +258,7 @@ def _joined(u: Any, v: Any, sign: int) -> Pieces:
     u, v = _both(u, v)
     if _sign(u, v) == -sign:
         raise Unknown("a maximum and a minimum are combined")
-    slopes, offsets = [u.slopes, v.slopes], [u.offsets, v.offsets]
-    return _made(np.concatenate(slopes), np.concatenate(offsets), sign)
+    return _made(np.concatenate([u.functions, v.functions]), sign)
 
 
 def _abs(u: Pieces, **_: Any) -> Pieces:
@@ -279,89 +270,54 @@ def _abs(u: Pieces, **_: Any) -> Pieces:
 def _last(u: Pieces, axes: Sequence[int]) -> Pieces:
     """The same array with these axes as one, the last."""
     rest = [k for k in range(len(u.shape)) if k not in axes]
-    order = [0, *(1 + k for k in rest), *(1 + k for k in axes)]
-    shape = tuple(u.shape[k] for k in rest)
-    return u.map(lambda part: part.transpose(order).reshape(len(part), *shape, -1))
-
-
-def _entry(u: Pieces, j: int) -> Pieces:
-    return Pieces(u.slopes[..., j, :], u.offsets[..., j], u.sign)
+    order = [0, *(1 + k for k in (*rest, *axes)), -1]
+    shape = len(u.functions), *(u.shape[k] for k in rest), -1, u.size + 1
+    return Pieces(u.functions.transpose(order).reshape(shape), u.sign)
 
 
 def _reduce_sum(u: Pieces, *, axes: Sequence[int], **_: Any) -> Pieces:
     u = _last(u, axes)
     if not u.sign:
-        return Pieces(u.slopes.sum(axis=-2), u.offsets.sum(axis=-1), 0)
-    if u.shape[-1] == 0 or len(u.offsets) ** u.shape[-1] > MOST:
+        return Pieces(u.functions.sum(axis=-2), 0)
+    if u.shape[-1] == 0 or len(u.functions) ** u.shape[-1] > MOST:
         raise Unknown("the affine pieces are too many")
-    result = _entry(u, 0)
-    for j in range(1, u.shape[-1]):
-        result = _add(result, _entry(u, j))
-    return result
+    entries = (Pieces(u.functions[..., j, :], u.sign) for j in range(u.shape[-1]))
+    return reduce(_add, entries)
 
 
 def _extreme(u: Pieces, axes: Sequence[int], sign: int) -> Pieces:
     if u.sign == -sign:
         raise Unknown("a maximum and a minimum are combined")
     u = _last(u, axes)
-    slopes = np.moveaxis(u.slopes, -2, 0).reshape(-1, *u.shape[:-1], u.size)
-    offsets = np.moveaxis(u.offsets, -1, 0).reshape(-1, *u.shape[:-1])
-    return _made(slopes, offsets, sign)
+    functions = np.moveaxis(u.functions, -2, 0)
+    return _made(functions.reshape(-1, *u.shape[:-1], u.size + 1), sign)
 
 
 def _dot(u: Any, v: Any, *, dimension_numbers: Any, **_: Any) -> Pieces:
     """A product of known numbers with pieces: products entry by entry, and their sum."""
-    if isinstance(u, Pieces) and isinstance(v, Pieces):
-        raise Unknown("a product of two values that depend on the decision")
-    (left, right), (left_batch, right_batch) = dimension_numbers
-    shapes = [np.shape(_offsets(one)) for one in (u, v)]
-    free = [
-        [k for k in range(len(shapes[0])) if k not in (*left, *left_batch)],
-        [k for k in range(len(shapes[1])) if k not in (*right, *right_batch)],
-    ]
-    batch, summed = len(left_batch), len(left)
+    moving, factor = _with_factor(u, v)
+    first, second, out = contraction(np.ndim(_one(u)), np.ndim(_one(v)), dimension_numbers)
+    own, other = (first, second) if moving is u else (second, first)
+    summed = "".join(letter for letter in own if letter not in out)
+    lengths = dict(zip(own + other, moving.shape + factor.shape, strict=True))
+    _check_room(1, len(moving.functions) * math.prod(lengths.values()) * moving.size)
+    formula = f"...{own}Z,{other}->...{out}{summed}Z"
+    products = np.einsum(formula, moving.functions, factor)
+    axes = range(len(out), len(out) + len(summed))
+    return _reduce_sum(Pieces(products, _scaled(moving.sign, factor)), axes=axes)
 
-    def arranged(
-        one: Any, first: Sequence[int], own: list[int], last: Sequence[int], at: int
-    ) -> Any:
-        """The axes: batch, free ones of u, free ones of v, summed."""
-        shape = np.shape(_offsets(one))
-        before, after = (0, len(free[1])) if at == 0 else (len(free[0]), 0)
-        order = [*first, *own, *last]
-        wide = (
-            *(shape[k] for k in first),
-            *(1,) * before,
-            *(shape[k] for k in own),
-            *(1,) * after,
-            *(shape[k] for k in last),
-        )
-        if isinstance(one, Pieces):
-            return one.map(
-                lambda part: part.transpose([0, *(1 + k for k in order)]).reshape(len(part), *wide)
-            )
-        return np.asarray(one, float).transpose(order).reshape(wide)
 
-    one = arranged(u, left_batch, free[0], left, 0)
-    two = arranged(v, right_batch, free[1], right, 1)
-    moving, factor = (one, two) if isinstance(one, Pieces) else (two, one)
-    shape = np.broadcast_shapes(moving.shape, factor.shape)
-    if len(moving.offsets) * math.prod(shape) * moving.size > ROOM:
-        raise Unknown("the affine pieces are too many")
-    moving = moving.map(lambda part: np.broadcast_to(part, (len(part), *shape)))
-    axes = tuple(range(batch + len(free[0]) + len(free[1]), len(shape)))
-    assert len(axes) == summed
-    return _reduce_sum(_mul(moving, factor), axes=axes)
+def _one(u: Any) -> Any:
+    return u.offsets[0] if isinstance(u, Pieces) else u
 
 
 def _cumsum(u: Pieces, *, axis: int, reverse: bool) -> Pieces:
     if u.sign:
         raise Unknown("running sums of maxima")
-
-    def add_up(part: Array) -> Array:
-        k = axis + 1
-        return np.flip(np.cumsum(np.flip(part, k), k), k) if reverse else part.cumsum(k)
-
-    return u.map(add_up)
+    k = axis + 1
+    if not reverse:
+        return Pieces(u.functions.cumsum(k), 0)
+    return Pieces(np.flip(np.cumsum(np.flip(u.functions, k), k), k), 0)
 
 
 def _converted(u: Pieces, *, new_dtype: Any, **_: Any) -> Pieces:
@@ -377,20 +333,14 @@ def _select(which: Any, *cases: Any, **_: Any) -> Pieces:
     if len(cases) != 2:
         raise Unknown("a choice among more than two cases")
     no, yes = _both(*cases)
-    sign, count = _sign(no, yes), max(len(no.offsets), len(yes.offsets))
-    no, yes = (_repeated(one, count) for one in (no, yes))
-    chosen = np.broadcast_to(np.asarray(which, bool), no.shape)
-    return Pieces(
-        np.where(chosen[..., None], yes.slopes, no.slopes),
-        np.where(chosen, yes.offsets, no.offsets),
-        sign,
-    )
+    count = max(len(no.functions), len(yes.functions))
+    chosen = np.broadcast_to(np.asarray(which, bool), no.shape)[..., None]
+    return Pieces(np.where(chosen, _repeated(yes, count), _repeated(no, count)), _sign(no, yes))
 
 
-def _repeated(u: Pieces, count: int) -> Pieces:
+def _repeated(u: Pieces, count: int) -> Array:
     """The same maxima with more pieces: the last one again and again."""
-    at = np.minimum(np.arange(count), len(u.offsets) - 1)
-    return Pieces(u.slopes[at], u.offsets[at], u.sign)
+    return u.functions[np.minimum(np.arange(count), len(u.functions) - 1)]
 
 
 def _power(u: Pieces, *, y: int, **_: Any) -> Pieces:
@@ -404,31 +354,26 @@ def _moved(equation: Any, operands: list[Any]) -> Sequence[Any]:
     simple = rearrangement(equation, operands[0])
     if simple is not None:
         u = operands[0]
-        slopes = simple(np.moveaxis(u.slopes, 0, -2))
-        offsets = simple(np.moveaxis(u.offsets, 0, -1))
-        return [_made(np.moveaxis(slopes, -2, 0), np.moveaxis(offsets, -1, 0), u.sign)]
+        return [_made(np.moveaxis(simple(np.moveaxis(u.functions, 0, -1)), -1, 0), u.sign)]
     which = MOVES[equation.primitive.name]
     moving = [k for k in range(len(operands)) if k in which or not which]
     if any(isinstance(one, Pieces) for k, one in enumerate(operands) if k not in moving):
         raise Unknown("a place that depends on the decision")
     size = next(one.size for one in operands if isinstance(one, Pieces))
-    parts = [
-        operands[k] if isinstance(operands[k], Pieces) else _constant(operands[k], size)
-        for k in moving
-    ]
-    sign, count = _sign(*parts), max(len(one.offsets) for one in parts)
-    parts = [_repeated(one, count) for one in parts]
-    slopes = np.concatenate([one.slopes.reshape(count, -1, size) for one in parts], axis=1)
-    offsets = np.concatenate([one.offsets.reshape(count, -1) for one in parts], axis=1)
-    places, start = list(operands), 0
-    for k, one in zip(moving, parts, strict=True):
-        entries = math.prod(one.shape)
-        places[k] = np.arange(start, start + entries).reshape(one.shape)
+    places, parts, start = list(operands), [], 0
+    for k in moving:
+        part = operands[k] if isinstance(operands[k], Pieces) else _constant(operands[k], size)
+        entries = math.prod(part.shape)
+        places[k] = np.arange(start, start + entries).reshape(part.shape)
+        parts.append(part)
         start += entries
-    found = [np.asarray(at) for at in bind(equation, places)]
-    if any(np.any(at < 0) or np.any(at >= start) for at in found):
+    count = max(len(part.functions) for part in parts)
+    flat = [_repeated(part, count).reshape(count, -1, size + 1) for part in parts]
+    functions, sign = np.concatenate(flat, axis=1), _sign(*parts)
+    at = [np.asarray(places) for places in bind(equation, places)]
+    if any(np.any(places < 0) or np.any(places >= start) for places in at):
         raise Unknown("a place that does not exist")
-    return [_made(slopes[:, at], offsets[:, at], sign) for at in found]
+    return [_made(functions[:, places], sign) for places in at]
 
 
 _RULES: dict[str, Callable[..., Pieces]] = {

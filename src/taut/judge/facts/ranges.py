@@ -1,9 +1,18 @@
-"""Lipschitz constants, ranges, smoothness and strong convexity by interval arithmetic."""
+"""What interval arithmetic proves of losses and constraints over the domain and all data.
+
+These are Lipschitz constants, ranges, smoothness and strong convexity (`loss_ranges` and its
+siblings), and what every learner satisfies (`trivial_limits`): a guarantee that is not smaller than
+that says nothing. The largest values are proven, not sampled: by interval and slope arithmetic
+(`taut.intervals`), by constants that are given or exact, and at the vertices of domains that have
+few.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,27 +21,37 @@ import numpy as np
 
 from ...engine import Array, default_float
 from ...intervals.constants import curvature, lipschitz, size, variation
-from ...intervals.enclosure import Space, Unknown
+from ...intervals.enclosure import Enclosure, Space, Unknown
 from ...intervals.of_jaxpr import enclose, work
+from ...problem.constants import Constants
+from ...problem.domains import Box, Domain, L1Ball, Simplex
+from ...problem.domains.support import centre_of, linear_minimisers
 from ...problem.evaluation import loss_of_round
 from ...problem.problem import Problem
-from ...problem.streams import Stream
+from ...problem.streams import Stream, as_stream
+from ..observed import values_at
 from .half_spaces import has_usual_derivatives
 
 __all__ = [
+    "Limits",
     "Ranges",
     "constraint_curvature",
     "constraint_ranges",
-    "groups",
     "loss_curvature",
     "loss_ranges",
+    "trivial_limits",
 ]
 
 
-WORK = 1_000_000
-"""Slopes that are computed, at most; beyond that several rounds share one bound."""
+WORK, LIMITS = 1_000_000, 5_000_000
+"""Slopes that are computed for constants and for limits, at most; beyond that several rounds share
+one bound, for all data between their extremes."""
+AT_A_TIME = 2_000_000
+"""Slopes that are computed at a time."""
 CURVED = 24
 """Entries of a decision up to which second derivatives are bounded."""
+VERTICES = 256
+"""Vertices at which constraints are evaluated, at most."""
 
 
 class Ranges(NamedTuple):
@@ -45,7 +64,7 @@ class Ranges(NamedTuple):
 
 def loss_ranges(problem: Problem, stream: Stream) -> Ranges:
     """Of the losses of all rounds. Raises `Unknown` if there is no bound."""
-    return _ranges(_loss(problem), problem, stream, variation)
+    return _ranges(partial(loss_of_round, problem.loss), problem, stream, variation)
 
 
 def constraint_ranges(problem: Problem, stream: Stream | None) -> Ranges:
@@ -53,10 +72,23 @@ def constraint_ranges(problem: Problem, stream: Stream | None) -> Ranges:
     return _ranges(problem.constraints.values, problem, stream, size)
 
 
+def _ranges(
+    function: Callable[..., Any],
+    problem: Problem,
+    stream: Stream | None,
+    spread: Callable[[Any], float],
+) -> Ranges:
+    _refuse_own_derivatives(function, problem, None if stream is None else _first_round(stream))
+    space = Space.of(problem.domain, gradients=True)
+    steep, wide = 0.0, 0.0
+    for bounds, _ in _enclosures(function, space, stream, WORK):
+        steep, wide = max(steep, lipschitz(bounds)), max(wide, spread(bounds))
+    return Ranges(steep, wide)
+
+
 def loss_curvature(problem: Problem, stream: Stream) -> tuple[float, float]:
     """Bounds on all eigenvalues of second derivatives of all losses. Raises `Unknown`."""
-    low, high = _hull(stream)
-    return _curvature(_loss(problem), problem, low, high)
+    return _curvature(partial(loss_of_round, problem.loss), problem, *_hull(stream))
 
 
 def constraint_curvature(
@@ -72,95 +104,221 @@ def constraint_curvature(
     return float(bounds[:, 0].min()), float(bounds[:, 1].max())
 
 
-def _loss(problem: Problem) -> Callable[[jax.Array, Any], jax.Array]:
-    return partial(loss_of_round, problem.loss)
+def _curvature(
+    function: Callable[..., Any], problem: Problem, low: Any, high: Any
+) -> tuple[float, float]:
+    if math.prod(problem.domain.shape) > CURVED:
+        raise Unknown("the decision has many entries")
+    _refuse_own_derivatives(function, problem, low)
+    return curvature(function, Space.of(problem.domain, gradients=True), low, high)
 
 
-def _honest(function: Callable[..., Any], problem: Problem, data: Any) -> None:
+def _refuse_own_derivatives(function: Callable[..., Any], problem: Problem, data: Any) -> None:
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
     like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     if not has_usual_derivatives(jax.make_jaxpr(function)(x, like)):
         raise Unknown("a function has a derivative of its own")
 
 
-def _ranges(
-    function: Callable[..., Any],
-    problem: Problem,
-    stream: Stream | None,
-    spread: Callable[[Any], float],
-) -> Ranges:
-    space = Space.of(problem.domain, gradients=True)
-    steep, wide = 0.0, 0.0
-    for rows, low, high in _blocks(function, problem, space, stream):
-        bounds = enclose(rows, space, low, high)
-        steep, wide = max(steep, lipschitz(bounds)), max(wide, spread(bounds))
-    return Ranges(steep, wide)
-
-
-def _blocks(
-    function: Callable[..., Any], problem: Problem, space: Space, stream: Stream | None
-) -> Iterator[tuple[Callable[..., Any], Any, Any]]:
-    if stream is None:
-        _honest(function, problem, None)
-        yield function, None, None
-        return
-    _honest(function, problem, jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1)))
-    rows = jax.vmap(jax.vmap(function, (None, 0)), (None, 0))
-    for low, high, _ in groups(function, space, stream, stream.horizon, WORK):
-        yield rows, low, high
-
-
 def _hull(stream: Stream) -> tuple[Any, Any]:
     """The smallest and the largest of all data, entry by entry."""
-    low: Any = None
-    high: Any = None
-    step = max(1, WORK // max(1, _size(stream)))
+    width = sum(np.asarray(leaf).size for leaf in jax.tree.leaves(stream.block(0, 1)))
+    step = max(1, WORK // max(1, width))
+    lows, highs = [], []
     for start in range(0, stream.horizon, step):
         data = jax.tree.map(np.asarray, stream.block(start, min(step, stream.horizon - start)))
-        least = jax.tree.map(lambda a: a.min(axis=(0, 1)), data)
-        most = jax.tree.map(lambda a: a.max(axis=(0, 1)), data)
-        low = least if low is None else jax.tree.map(np.minimum, low, least)
-        high = most if high is None else jax.tree.map(np.maximum, high, most)
-    return low, high
+        lows.append(jax.tree.map(lambda a: a.min(axis=(0, 1)), data))
+        highs.append(jax.tree.map(lambda a: a.max(axis=(0, 1)), data))
+    return (
+        jax.tree.map(lambda *parts: np.min(parts, axis=0), *lows),
+        jax.tree.map(lambda *parts: np.max(parts, axis=0), *highs),
+    )
 
 
-def _size(stream: Stream) -> int:
-    return sum(np.asarray(leaf).size for leaf in jax.tree.leaves(stream.block(0, 1)))
+def _first_round(stream: Stream) -> Any:
+    return jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1))
 
 
-def _curvature(
-    function: Callable[..., Any], problem: Problem, low: Any, high: Any
-) -> tuple[float, float]:
-    if int(np.prod(problem.domain.shape)) > CURVED:
-        raise Unknown("the decision has many entries")
-    _honest(function, problem, low)
-    return curvature(function, Space.of(problem.domain, gradients=True), low, high)
+def _enclosures(
+    function: Any, space: Space, stream: Stream | None, most: int, steepest: float | None = None
+) -> Iterator[tuple[Enclosure, Array]]:
+    """Bounds of all rounds, (seed, group, ...), with the number of rounds in each group; of a
+    function without data, one bound.
 
-
-AT_A_TIME = 2_000_000
-"""Slopes that are computed at a time."""
-
-
-def groups(
-    function: Any, space: Space, source: Stream, horizon: int, most: int
-) -> Iterator[tuple[Any, Any, Array]]:
-    """Data of all rounds as intervals, (seed, group, ...), with the number of rounds in each group.
-
-    Rounds are put into groups so that at most so many slopes are computed in all.
+    Rounds are put into groups so that at most so many slopes are computed in all. Data are
+    intervals then. `steepest` is a Lipschitz constant, if one is known.
     """
-    one = jax.tree.map(lambda a: np.asarray(a)[0, 0], source.block(0, 1))
-    each = max(1, work(function, space, one))
-    length = max(1, math.ceil(each * horizon * source.seeds / most))  # rounds per group
-    step = length * max(1, AT_A_TIME // (each * source.seeds))
+    if stream is None:
+        yield enclose(function, space, lipschitz=steepest), np.ones(1)
+        return
+    rows = jax.vmap(jax.vmap(function, (None, 0)), (None, 0))
+    horizon, each = stream.horizon, max(1, work(function, space, _first_round(stream)))
+    length = max(1, math.ceil(each * horizon * stream.seeds / most))  # rounds per group
+    step = length * max(1, AT_A_TIME // (each * stream.seeds))
     for start in range(0, horizon, step):
-        stop = min(start + step, horizon)
-        data = jax.tree.map(np.asarray, source.block(start, stop - start))
-        if length == 1:
-            yield data, data, np.ones(stop - start)
-            continue
-        starts = np.arange(0, stop - start, length)
-        yield (
-            jax.tree.map(lambda a, at=starts: np.minimum.reduceat(a, at, axis=1), data),
-            jax.tree.map(lambda a, at=starts: np.maximum.reduceat(a, at, axis=1), data),
-            np.diff(np.append(starts, stop - start)).astype(float),
-        )
+        count = min(step, horizon - start)
+        low = high = jax.tree.map(np.asarray, stream.block(start, count))
+        starts = np.arange(0, count, length)
+        if length > 1:
+            low = jax.tree.map(lambda a, at=starts: np.minimum.reduceat(a, at, axis=1), low)
+            high = jax.tree.map(lambda a, at=starts: np.maximum.reduceat(a, at, axis=1), high)
+        rounds = np.diff(np.append(starts, count)).astype(float)
+        yield enclose(rows, space, low, high, steepest), rounds
+
+
+# -- What every learner satisfies
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What every learner satisfies on these data."""
+
+    by_quantity: dict[str, float] = field(default_factory=dict)
+    largest_loss: Array | None = None
+    """(seed,) The sum over rounds of the largest loss of the round: the loss of no learner is
+    larger."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """Why losses or constraints have no proven limit."""
+
+    def of_regret(self, loss: Array, regret: Array | None) -> float | None:
+        """The largest regret that is possible, if the comparator's loss is `loss - regret`; None if
+        it is not known."""
+        limits = [self.by_quantity["regret"]] if "regret" in self.by_quantity else []
+        if self.largest_loss is not None and regret is not None:
+            best = np.asarray(loss) - np.asarray(regret)
+            limits.append(float(np.max(self.largest_loss - best)))
+        return max(min(limits), 0.0) if limits else None
+
+
+def trivial_limits(
+    problem: Problem, horizon: int, source: Stream | None = None, refuted: Collection[str] = ()
+) -> Limits:
+    """Find what every learner satisfies.
+
+    Arguments:
+        problem: the problem that is scored.
+        horizon: the number of rounds.
+        source: the data. Without them losses have no limit except a constant, nor have constraints
+            that change.
+        refuted: assumptions that are refuted; constants among them are not used.
+    """
+    source = None if source is None else as_stream(source, horizon=horizon)
+    known = _trusted(problem.constants, refuted)
+    limits: dict[str, float] = {}
+    reasons: dict[str, str] = {}
+    largest_loss = None
+    try:
+        largest_loss, spread = _loss_sums(problem, source, known.loss_lipschitz)
+        limits["regret"] = float(spread.max())
+    except Unknown as error:
+        reasons["losses"] = str(error)
+    convex = "convex constraints" not in refuted
+    try:
+        limits |= _constraint_sums(problem, horizon, source, known.constraint_lipschitz, convex)
+    except Unknown as error:
+        reasons["constraints"] = str(error)
+    ranges: dict[str, float] = {}
+    if known.loss_range is not None:
+        ranges["regret"] = horizon * known.loss_range
+        reasons.pop("losses", None)
+    reach, count = known.constraint_range, problem.constants.constraint_count
+    if reach is not None:
+        ranges |= {"violation": horizon * reach, "peak violation": reach, "excess": horizon * reach}
+        ranges |= {} if count is None else {"squared violation": count * horizon * reach**2}
+        reasons.pop("constraints", None)
+    both = {
+        name: min(limits.get(name, math.inf), ranges.get(name, math.inf))
+        for name in limits | ranges
+    }
+    return Limits(both, largest_loss, reasons)
+
+
+def _trusted(constants: Constants, refuted: Collection[str]) -> Constants:
+    """The constants without those that are refuted, or only estimated: samples do not prove a
+    limit."""
+    names = ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range")
+    dropped: dict[str, Any] = {n: None for n in names if n in refuted or n in constants.estimated}
+    return constants.with_values(**dropped) if dropped else constants
+
+
+def _loss_sums(
+    problem: Problem, source: Stream | None, steepest: float | None
+) -> tuple[Array, Array]:
+    """Per seed, the sums over rounds of the largest loss, and of the largest minus the smallest."""
+    if source is None:
+        raise Unknown("the data are not there")
+    space, function = Space.of(problem.domain), partial(loss_of_round, problem.loss)
+    largest, spread = np.zeros(source.seeds), np.zeros(source.seeds)
+    for bounds, rounds in _enclosures(function, space, source, LIMITS, steepest):
+        shape = source.seeds, len(rounds)
+        above, below = (np.broadcast_to(part, shape) for part in (bounds.high, bounds.low))
+        largest += above @ rounds
+        spread += (above - below) @ rounds
+    return largest, spread
+
+
+def _constraint_sums(
+    problem: Problem, horizon: int, source: Stream | None, steepest: float | None, convex: bool
+) -> dict[str, float]:
+    """What violations cannot exceed; `convex` says whether constraints are convex."""
+    constraints, space = problem.scored_constraints, Space.of(problem.domain)
+    steepest = steepest if problem.announced is None else None
+    if not constraints.takes_data:
+        high = _largest_values(problem, space, steepest, convex)
+        clipped = np.maximum(high, 0)
+        return {
+            "violation": horizon * float(clipped.max()),
+            "squared violation": horizon * float((clipped**2).sum()),
+            "peak violation": float(clipped.max()),
+            "excess": horizon * float(high.max()),
+        }
+    if source is None:
+        raise Unknown("the data are not there")
+    sums: Any = 0.0
+    violation, squares, peak = np.zeros(source.seeds), np.zeros(source.seeds), 0.0
+    for bounds, rounds in _enclosures(constraints.values, space, source, LIMITS, steepest):
+        high = np.broadcast_to(bounds.high, (source.seeds, len(rounds), bounds.shape[-1]))
+        clipped = np.maximum(high, 0)
+        violation += clipped.max(axis=-1) @ rounds
+        squares += (clipped**2).sum(axis=-1) @ rounds
+        peak = max(peak, float(clipped.max()))
+        sums = sums + np.einsum("srm,r->sm", high, rounds)
+    return {
+        "violation": float(violation.max()),
+        "squared violation": float(squares.max()),
+        "peak violation": peak,
+        "excess": float(np.max(sums)),
+    }
+
+
+def _largest_values(problem: Problem, space: Space, steepest: float | None, convex: bool) -> Array:
+    """The largest value of each fixed constraint over the domain, or an upper bound on it."""
+    constraints = problem.scored_constraints
+    vertices = _vertices(problem.domain) if convex else None
+    bounds = []
+    try:
+        bounds.append(enclose(constraints.values, space, lipschitz=steepest).high)
+    except Unknown:
+        if steepest is None and vertices is None:
+            raise
+        if steepest is not None:
+            centre = centre_of(problem.domain)[None]
+            bounds.append(values_at(problem, constraints, centre)[0] + steepest * space.radius)
+    if vertices is not None:  # where a convex function is largest
+        at_vertices = values_at(problem, constraints, vertices.astype(default_float()))
+        bounds.append(at_vertices.max(axis=0))
+    return np.asarray(np.min(bounds, axis=0), float)
+
+
+def _vertices(domain: Domain) -> Array | None:
+    """All vertices of the domain if they are few, else None."""
+    entries, shape = math.prod(domain.shape), domain.shape
+    if type(domain) is Box and 2**entries <= VERTICES:
+        corners = np.array(list(itertools.product((-1.0, 1.0), repeat=entries)))
+    elif type(domain) is Simplex and entries <= VERTICES:
+        corners = -np.eye(entries)
+    elif type(domain) is L1Ball and 2 * entries <= VERTICES:
+        corners = np.concatenate([np.eye(entries), -np.eye(entries)])
+    else:
+        return None
+    return linear_minimisers(domain, corners).reshape(-1, *shape)

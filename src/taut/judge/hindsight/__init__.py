@@ -1,9 +1,9 @@
 """The best fixed feasible decision for a stream, or for prefixes of it, with a proof that it is
 optimal.
 
-Read `solve` (the public function), then `exact` (the route, and cutting planes for losses with
-kinks), `newton` (smooth losses), `feasible_set` (constraints) and `lower_bound` (the proof).
-`tolerances` holds every tolerance.
+Read `solve` (the public function), then `exact` (the route, with Newton's method), `planes`
+(cutting planes for losses with kinks), `objective` (mean losses), `feasible_set` (constraints) and
+`cuts` (tangents and the proof). `tolerances` holds every tolerance.
 """
 
 from .result import Hindsight

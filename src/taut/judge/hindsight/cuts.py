@@ -1,21 +1,24 @@
-"""Tangents of constraints. They are valid everywhere because constraints are convex, so many
-programs share them as cuts."""
+"""Tangents of constraints, and the lower bounds on losses that their multipliers prove.
+
+Tangents are valid everywhere because constraints are convex, so many programs share them as cuts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from ...engine import Array
 from ...problem.streams import Stream
+from .program import ProvenMinimiser
 from .scaling import ScaledConstraints, as_double
-from .tolerances import HUGE, NEGLIGIBLE_CURVATURE, NUDGE, USED
+from .tolerances import HUGE, NEGLIGIBLE, NEGLIGIBLE_CURVATURE, NUDGE, USED
 
-__all__ = ["FIXED", "Key", "Oracle", "Pool", "Tangent"]
+__all__ = ["FIXED", "Key", "Oracle", "Pool", "Proof", "Tangent", "lower_bounds"]
 
 FIXED = -1
 Key = tuple[int, int]
@@ -168,3 +171,62 @@ class Pool:
             (key, *np.round(np.append(slope, offset), 12).tolist())
             for key, slope, offset in zip(self.keys, self.slopes, self.offsets, strict=True)
         }
+
+
+class Proof(NamedTuple):
+    """What an element's multipliers prove: minimiser.slope @ y <= minimiser.offset for all feasible
+    y."""
+
+    minimiser: ProvenMinimiser
+    weights: dict[Key, float]
+    """Multipliers of everything but rows, by constraint and round."""
+
+
+def lower_bounds(
+    oracle: Oracle,
+    seeds: Sequence[int],
+    u: Array,
+    value: Array,
+    slope: Array,
+    proofs: Sequence[Proof],
+    enough: Array,
+) -> Array:
+    r"""Lower bounds on convex functions over the feasible set, from value and gradient at each row
+    of `u`.
+
+    For every feasible y, with p @ y <= o proven by multipliers: f(y) >= f(u) + <f'(u), y - u> + (p
+    @ y - o), which is affine in y and minimised over the domain. The tangents that p is made of may
+    touch elsewhere than at u; if the bound is further than `enough` from the value, new ones that
+    touch at u are tried with the same multipliers.
+    """
+
+    def bound(planes: Array, offsets: Array) -> Array:
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # multipliers that grow without bound prove nothing
+            low = (
+                value
+                + np.sum(planes * u, axis=1)
+                - offsets
+                + oracle.scaling.least_change(slope + planes, u)
+            )
+        return np.where(np.isnan(low), -np.inf, low)
+
+    found = [proof.minimiser for proof in proofs]
+    best = bound(np.stack([one.slope for one in found]), np.asarray([one.offset for one in found]))
+    if np.all(np.abs(value - best) <= enough):
+        return best
+    parts = []
+    for i, proof in enumerate(proofs):
+        least = NEGLIGIBLE * max(proof.weights.values(), default=0.0)
+        parts += [(i, key, weight) for key, weight in proof.weights.items() if weight > least]
+    if not parts:
+        return best
+    whose = [i for i, _, _ in parts]
+    touching = oracle.tangents([key for _, key, _ in parts], u[whose], [seeds[i] for i in whose])
+    planes = np.stack([one.row_slope for one in found])
+    offsets = np.asarray([one.row_offset for one in found])
+    for (i, _, weight), tangent in zip(parts, touching, strict=True):
+        planes[i] += weight * tangent.slope
+        offsets[i] += weight * (tangent.slope @ tangent.u - tangent.value)
+    return np.maximum(best, bound(planes, offsets))

@@ -2,42 +2,48 @@
 
 An *element* is a pair (seed, prefix): every element has its own best decision. If every loss is
 affine or quadratic, their sum is one polynomial and a single program solves for its minimiser.
-Other smooth losses take Newton steps (`newton.py`), losses with kinks take cutting planes. New
-planes cost one pass over the stream for all elements.
+Other smooth losses take Newton steps: each minimises the Taylor polynomial of the mean losses over
+the feasible set and then moves towards the minimiser as far as Armijo's rule allows. Losses with
+kinks take cutting planes (`planes.py`). A pass over the stream serves all elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .convexity import refuse_concave_loss, refuse_loss_below_tangent
-from .cuts import Oracle
+from .cuts import Oracle, Proof
 from .feasible_set import Region
-from .lower_bound import Proof
-from .newton import State, newton
-from .objective import Objective, StreamObjective, objective_of
-from .program import Level
+from .objective import Objective, Taylor, bad_round
+from .planes import cutting_planes
 from .result import Found, NotCertified, relative_gap
 from .scaling import ScaledConstraints, Scaling, sample_points
-from .stream_sums import Taylor, bad_round
-from .structure import fixed_structure, probe_varying, simplified
+from .structure import (
+    fixed_structure,
+    probe_varying,
+    refuse_concave_loss,
+    refuse_loss_below_tangent,
+    simplified,
+)
 from .tolerances import (
     ALLOWED_EXCESS,
+    ARMIJO,
     FEASIBLE,
-    PLANE_PATIENCE,
-    PLANE_STEPS,
+    INEXACT,
+    MODEL_STOP,
+    NEWTON_STEPS,
+    SHORTEST_STEP,
     START,
     STOP,
     VALUE_ROUNDING,
 )
 
-__all__ = ["Cutting", "cutting_planes", "solve"]
+__all__ = ["solve"]
 
 
 WITNESSES = 3
@@ -60,7 +66,7 @@ def solve(
     else:
         structure = fixed_structure(constraints, rng)
     region = Region(Oracle(constraints, stream), structure, stream, ends)
-    objective = objective_of(problem, scaling, stream, ends, rng)
+    objective = Objective(problem, scaling, stream, ends, rng)
     state = _search(objective, region, tolerance)
     # A mistake is a constraint that samples showed as affine or quadratic and that is not, as its
     # value at the solution tells. It is then known by its tangents only, and the search is
@@ -73,7 +79,7 @@ def solve(
     return _found(objective, region, state, tolerance)
 
 
-def _search(objective: Objective, region: Region, tolerance: float) -> State:
+def _search(objective: Objective, region: Region, tolerance: float) -> _State:
     """Newton's method, or cutting planes where losses are not smooth."""
     count, size = objective.count, objective.scaling.size
     everyone = np.ones(count, bool)
@@ -83,19 +89,19 @@ def _search(objective: Objective, region: Region, tolerance: float) -> State:
         u, excess, _ = region.minimise(distance, u, everyone, np.full(count, START))
     kinked = objective.kind == "kinked"
     evaluate = objective.value_slope if kinked else objective.value_slope_curvature
-    state = State(u, excess, evaluate(u, everyone), np.full(count, np.inf))
+    state = _State(u, excess, evaluate(u, everyone), np.full(count, np.inf))
     _refuse_values(objective, state.taylor)
     if not kinked:
-        state = newton(objective, region, state, tolerance)
+        state = _newton(objective, region, state, tolerance)
     unproven = state.gap > STOP * tolerance
-    if unproven.any() and isinstance(objective, StreamObjective):
+    if unproven.any() and not objective.quadratic:
         state = _by_cutting_planes(objective, region, state, unproven, tolerance)
     return state
 
 
 def _by_cutting_planes(
-    objective: StreamObjective, region: Region, state: State, unproven: Array, tolerance: float
-) -> State:
+    objective: Objective, region: Region, state: _State, unproven: Array, tolerance: float
+) -> _State:
     found = cutting_planes(objective.tangents, region, state.u, unproven, tolerance)
     gap = np.maximum(relative_gap(found.value, found.lower, objective.rounds), 0)
     return replace(
@@ -122,7 +128,7 @@ def _refuse_values(objective: Objective, taylor: Taylor) -> None:
     )
 
 
-def _check_convex(objective: Objective, state: State, witnesses: Array) -> None:
+def _check_convex(objective: Objective, state: _State, witnesses: Array) -> None:
     """Evaluate the losses far from the solution, where the proof relies on them lying above their
     tangent."""
     everyone, scaling = np.ones(len(state.u), bool), objective.scaling
@@ -139,7 +145,7 @@ def _check_convex(objective: Objective, state: State, witnesses: Array) -> None:
             refuse_concave_loss(there.curvature[e], state.taylor.slope[e], scaling, rounds[e])
 
 
-def _found(objective: Objective, region: Region, state: State, tolerance: float) -> Found:
+def _found(objective: Objective, region: Region, state: _State, tolerance: float) -> Found:
     """The result, or an error if some element is not proven."""
     rounds, value = objective.rounds, state.taylor.value
     missing = np.zeros(region.structure.count)
@@ -177,7 +183,7 @@ def _found(objective: Objective, region: Region, state: State, tolerance: float)
     )
 
 
-def _name(objective: Objective, state: State) -> str:
+def _name(objective: Objective, state: _State) -> str:
     if objective.quadratic:
         return f"clarabel, {objective.kind} objective"
     if state.planes:
@@ -185,109 +191,109 @@ def _name(objective: Objective, state: State) -> str:
     return f"newton + clarabel ({state.steps} iterations)"
 
 
-@dataclass
-class Cutting:
-    """The result of cutting planes: the best feasible points, mean losses there, lower bounds and
-    multipliers."""
+@dataclass(frozen=True)
+class _State:
+    """Where the search is, for each element."""
 
     u: Array
-    value: Array
-    lower: Array
-    proofs: dict[int, Proof]
+    excess: Array
+    """A bound on how far each point is from feasible, by rounding or because tangents were good
+    enough."""
+    taylor: Taylor
+    gap: Array
+    proofs: dict[int, Proof] = field(default_factory=dict)
     steps: int = 0
+    planes: int = 0
+    """Cutting planes that were added after Newton's steps."""
 
 
-@dataclass
-class _Planes:
-    """The planes of one element: slope @ y - offset is at most the loss of a group of rounds."""
+def _newton(objective: Objective, region: Region, state: _State, tolerance: float) -> _State:
+    """Newton steps until every gap is below STOP * tolerance, or no element can move any more.
 
-    slopes: Array
-    offsets: Array = field(default_factory=lambda: np.zeros(0))
-    groups: Array = field(default_factory=lambda: np.zeros(0, int))
-
-    def add(self, u: Array, values: Array, slopes: Array) -> None:
-        """Add the planes that touch the groups' losses at `u`, where they are above the planes that
-        are known."""
-        known = np.full(len(values), -np.inf)
-        np.maximum.at(known, self.groups, self.slopes @ u - self.offsets)
-        new = np.flatnonzero(~(values <= known + VALUE_ROUNDING * np.abs(values)))
-        self.slopes = np.concatenate([self.slopes, slopes[new]])
-        self.offsets = np.concatenate([self.offsets, slopes[new] @ u - values[new]])
-        self.groups = np.concatenate([self.groups, new])
-
-
-def cutting_planes(
-    tangents: Callable[[Array, Array], dict[int, tuple[Array, Array]]],
-    region: Region,
-    start: Array,
-    mask: Array,
-    tolerance: float,
-) -> Cutting:
-    """Kelley's method from `start` for the marked elements, with planes for groups of rounds.
-
-    The minimiser of the sum of each group's largest plane over the feasible set is where the next
-    planes are taken. Its value is a lower bound, made rigorous by the multipliers. It ends when the
-    best feasible point is within `tolerance` of it.
+    If the objective is quadratic, its polynomial is exact and one step ends the search.
     """
-    count, size = start.shape
-    planes = [_Planes(np.zeros((0, size))) for _ in range(count)]
-    best = Cutting(start.copy(), np.full(count, np.inf), np.full(count, -np.inf), {})
-    u, working, idle = start.copy(), mask.copy(), np.zeros(count, int)
-    while working.any() and best.steps < PLANE_STEPS:
-        best.steps += 1
-        touching, elements = tangents(u, working), np.flatnonzero(working).tolist()
-        if not all(np.isfinite(part).all() for both in touching.values() for part in both):
-            raise ValueError(
-                "loss: got a value or gradient that is not finite inside the domain; expected "
-                "numbers"
+    unproven, stuck = np.ones(len(state.u), bool), np.zeros(len(state.u), bool)
+    while (unproven & ~stuck).any() and state.steps < NEWTON_STEPS:
+        moving = unproven & ~stuck
+        _refuse_concave(objective, state.taylor, moving)
+        enough = np.full(len(state.u), MODEL_STOP * tolerance)
+        if not objective.quadratic:
+            enough = np.maximum(enough, np.minimum(INEXACT[0] * state.gap, INEXACT[1]))
+        target, excess, proofs = region.minimise(state.taylor, state.u, moving, enough)
+        state = replace(state, proofs={**state.proofs, **proofs}, steps=state.steps + 1)
+        if objective.quadratic:
+            state = replace(state, u=target, taylor=objective.value_slope_curvature(target, moving))
+            stuck = stuck | moving
+        else:
+            penalty = np.zeros(len(moving))
+            for e in np.flatnonzero(
+                moving
+            ).tolist():  # the most that one unit of excess can lower the loss
+                penalty[e] = sum(state.proofs[e].weights.values()) * state.excess[e]
+            direction = np.where(moving[:, None], target - state.u, 0)
+            found = _line_search(objective, state.u, direction, state.taylor, penalty, moving)
+            kept = np.where(
+                moving, (1 - found.length) * state.excess + found.length * excess, state.excess
             )
-        idle += 1
-        for e, relative_excess in zip(elements, region.tighten(elements, u), strict=True):
-            values, slopes = touching[e]
-            planes[e].add(u[e], values, slopes)
-            value = float(values.sum())
-            if relative_excess <= 1 and value < best.value[e]:
-                best.u[e], best.value[e], idle[e] = u[e], value, 0
-            lowest, bound, proof = _lowest(region, e, planes[e])
-            if not np.isfinite(lowest).all():
-                idle[e] = PLANE_PATIENCE
-                continue
-            u[e] = lowest
-            if bound > best.lower[e]:
-                best.lower[e], best.proofs[e], idle[e] = bound, proof, 0
-        u[elements] = region.scaling.project(u[elements])
-        found = np.isfinite(best.value)
-        gap = relative_gap(np.where(found, best.value, 0), best.lower, region.rounds)
-        working &= ~(found & (gap <= STOP * tolerance)) & (idle < PLANE_PATIENCE)
-    return best
+            state = replace(state, u=found.u, taylor=found.taylor, excess=kept)
+            stuck = stuck | (moving & (found.length == 0))
+        state = replace(state, gap=_measured(objective, region, state, np.flatnonzero(unproven)))
+        unproven = state.gap > STOP * tolerance
+    return state
 
 
-def _lowest(region: Region, e: int, planes: _Planes) -> tuple[Array, float, Proof]:
-    """The feasible minimiser of the sum of the groups' largest planes, a proven lower bound on its
-    value, and the multipliers.
+def _measured(objective: Objective, region: Region, state: _State, elements: Array) -> Array:
+    """The relative gaps, those of `elements` measured anew."""
+    value, slope = state.taylor.value[elements], state.taylor.slope[elements]
+    lower = region.lower(elements.tolist(), state.u, value, slope, state.proofs)
+    measured = np.maximum(relative_gap(value, lower, objective.rounds[elements]), 0)
+    gap = state.gap.copy()
+    gap[elements] = np.where(np.isnan(measured), np.inf, measured)
+    return gap
 
-    The multipliers of each group's planes add up to 1 if they are exact. Divided by their sum, they
-    are weights of a mean of planes, which the group's loss is not below.
+
+def _refuse_concave(objective: Objective, taylor: Taylor, moving: Array) -> None:
+    for e in [0] if len(taylor.curvature) == 1 else np.flatnonzero(moving):
+        rounds = int(objective.rounds[e])
+        refuse_concave_loss(taylor.curvature[e], taylor.slope[e], objective.scaling, rounds)
+
+
+class _LineSearch(NamedTuple):
+    """The result of a line search: how far each element went, where it is, and the losses there."""
+
+    length: Array
+    u: Array
+    taylor: Taylor
+
+
+def _line_search(
+    objective: Objective, u: Array, direction: Array, start: Taylor, penalty: Array, mask: Array
+) -> _LineSearch:
+    """Halve the step of each marked element until its loss decreases by a share ARMIJO of what was
+    predicted.
+
+    The quantity that must decrease is the loss plus multipliers times excess, because the start may
+    owe part of its low loss to a violated constraint; `penalty` is that part. Elements whose step
+    becomes shorter than SHORTEST_STEP stay: length 0.
     """
-    program, active, pool = region.with_planes(e, planes.slopes, planes.offsets)
-    count = len(pool.keys)
-    which = np.concatenate([np.zeros(count, int), planes.groups])
-    relaxed = np.concatenate([np.zeros(count), np.ones(len(planes.offsets))])
-    level = Level(np.zeros(len(program.rows)), np.zeros(len(program.quadratics)), relaxed, which)
-    minimiser = program.least_violation(level, active)
-    weights = minimiser.cuts[count:]
-    sums = np.bincount(planes.groups, weights, level.levels)
-    proof = Proof.of(
-        minimiser,
-        region.weights(pool, minimiser, minimiser.cuts[:count]),
-        minimiser.rows / region.lengths,
-    )
-    if not np.all(sums > 0):
-        return minimiser.u, -np.inf, proof
-    change = weights / sums[planes.groups] - weights
-    slope, offset = (
-        minimiser.slope + change @ planes.slopes,
-        minimiser.offset + float(change @ planes.offsets),
-    )
-    least = float(region.scaling.least_change(slope[None], np.zeros((1, region.scaling.size)))[0])
-    return minimiser.u, least - offset, proof
+    predicted_decrease = np.minimum(np.sum(start.slope * direction, axis=1) - penalty, 0)
+    rounding = VALUE_ROUNDING * (np.abs(start.value) + np.abs(predicted_decrease))
+    length, open_, result = mask.astype(float), mask.copy(), start
+    while open_.any():
+        trial = objective.value_slope_curvature(u + length[:, None] * direction, open_)
+        with np.errstate(invalid="ignore"):
+            good = open_ & (
+                trial.value
+                <= start.value + length * (penalty + ARMIJO * predicted_decrease) + rounding
+            )
+        good &= np.isfinite(trial.slope).all(axis=1) & np.isfinite(trial.curvature).all(axis=(1, 2))
+        result = Taylor(*(_where(good, new, old) for new, old in zip(trial, result, strict=True)))
+        open_ &= ~good
+        length = np.where(open_, length / 2, length)
+        failed = open_ & (length < SHORTEST_STEP)
+        length, open_ = np.where(failed, 0.0, length), open_ & ~failed
+    return _LineSearch(length, u + length[:, None] * direction, result)
+
+
+def _where(mask: Array, new: Array, old: Array) -> Array:
+    return np.where(mask.reshape(-1, *(1,) * (new.ndim - 1)), new, old)

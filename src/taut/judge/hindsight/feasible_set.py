@@ -12,20 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
 from ...engine import Array
 from ...problem.feasibility import NoFeasibleDecision
 from ...problem.streams import Stream
-from .convexity import refuse_concave_constraints
-from .cuts import FIXED, Key, Oracle, Pool
-from .lower_bound import Proof, lower_bounds
+from .cuts import FIXED, Key, Oracle, Pool, Proof, lower_bounds
+from .objective import Taylor, worst_rounds
 from .program import Infeasible, Level, Program, ProvenMinimiser, Quadratic, Unbounded
 from .result import NoInterior, NotCertified, relative_gap
-from .stream_sums import Taylor, worst_rounds
-from .structure import Structure
+from .structure import Structure, refuse_concave_constraints
 from .tolerances import (
     CURVATURE_STEPS,
     FEASIBLE,
@@ -39,9 +37,6 @@ from .tolerances import (
     TANGENTS_AT_ONCE,
     VIOLATION_STEPS,
 )
-
-if TYPE_CHECKING:
-    from .cuts import Key
 
 __all__ = ["LeastViolation", "Region", "least_violation"]
 
@@ -241,7 +236,7 @@ class Region:
         own = max(1.0, float(np.abs(taylor.hessian(e)).max()))
         if hessian is not None and np.abs(hessian).max() < LARGEST_CURVATURE * own:
             group.constraint_curvature[e] = hessian
-        return minimiser.u, Proof.of(minimiser, weights, minimiser.rows / self.lengths)
+        return minimiser.u, Proof(minimiser, weights)
 
     def weights(self, pool: Pool, minimiser: ProvenMinimiser, cuts: Array) -> dict[Key, float]:
         """The multipliers of everything but rows, by constraint, given those of the pool's cuts."""
@@ -259,10 +254,6 @@ class Region:
         chosen, seeds = [proofs[e] for e in elements], self.seeds[elements].tolist()
         enough = PROVEN * np.maximum(1 / self.rounds[elements], np.abs(value))
         return lower_bounds(self.oracle, seeds, u[elements], value, slope, chosen, enough)
-
-    def multiplier_sum(self, proof: Proof) -> float:
-        """The sum of the multipliers of all constraints that are not rows; rows are met exactly."""
-        return sum(proof.weights.values())
 
     def _violated(
         self, elements: list[int], u: Array, unproven: Array
@@ -364,7 +355,7 @@ class Region:
     def multipliers(self, proof: Proof) -> Array:
         """One multiplier per constraint, in its unit; those of several rounds are added."""
         out = np.zeros(self.structure.count)
-        out[self.structure.affine[self.row_of]] = proof.rows
+        out[self.structure.affine[self.row_of]] = proof.minimiser.rows / self.lengths
         for (i, _), weight in proof.weights.items():
             out[i] += weight
         return out

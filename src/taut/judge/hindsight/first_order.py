@@ -34,13 +34,12 @@ from ...problem.feasibility import check_feasible
 from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
-from .convexity import refuse_loss_below_tangent
 from .result import Found, NotCertified, relative_gap
 from .scaling import Scaling, as_double, sample_points
-from .structure import simplified
+from .structure import refuse_loss_below_tangent, simplified
 from .tolerances import ALLOWED_EXCESS, FEASIBLE
 
-__all__ = ["by_first_order_first", "solve_by_first_order"]
+__all__ = ["LARGE", "by_first_order_first", "solve_by_first_order"]
 
 STEPS = 40
 """Gradient steps between two updates of the multipliers."""
@@ -176,11 +175,9 @@ def by_first_order_first(
     tolerance: float,
     rng: np.random.Generator,
 ) -> Found | None:
-    """Try this method on large decisions whose losses are not all quadratic; None if others are
-    better or it fails."""
+    """Try this method on decisions of more than `LARGE` numbers whose losses are not all quadratic;
+    None if others are better or it fails."""
     scaling = Scaling.of(problem.domain)
-    if scaling.size <= LARGE:
-        return None
     rounds = np.unique(np.linspace(0, ends[-1] - 1, LINES).astype(int))
     sampled = jax.tree.map(
         lambda a: jnp.asarray(as_double(a[0, rounds])), stream.block(0, ends[-1])

@@ -1,13 +1,20 @@
-"""Mean losses of all elements (seed, prefix), with their derivatives.
+"""Mean losses of all elements (seed, prefix) with their derivatives, by passes over the stream.
 
-`QuadraticObjective` is a closed polynomial, for losses that are all affine or quadratic.
-`StreamObjective` passes over the stream for every evaluation. Both have `value_slope_curvature(u,
-mask)` and `value_slope(u, mask)`.
+If all losses are affine or quadratic, one pass adds them up into a polynomial, and evaluations cost
+nothing. Otherwise every evaluation is a pass.
+
+A stream is read in blocks that end at the ends of prefixes, so that the sum after a block is the
+sum of a prefix. Blocks are padded to one length, by repeating their last round: one compilation
+serves every horizon and every prefix.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -15,12 +22,27 @@ import numpy as np
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .scaling import ScaledLoss, Scaling, as_double, sample_points
-from .stream_sums import Taylor, mean_losses, quadratic_sums
+from .scaling import ScaledConstraints, ScaledLoss, Scaling, as_double, sample_points
 from .structure import loss_kind
 from .tolerances import MISFIT
 
-__all__ = ["Objective", "QuadraticObjective", "StreamObjective", "objective_of"]
+__all__ = [
+    "Block",
+    "Objective",
+    "Taylor",
+    "bad_round",
+    "blocks",
+    "worst_rounds",
+]
+
+BLOCK_BYTES = 4 * 2**20
+LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
+CHEAP_BLOCK = 256
+"""Rounds that take hardly longer than fewer rounds."""
+PREFIX_BLOCKS = 16
+"""A horizon is cut into at least this many blocks, so that padding at the ends of prefixes stays
+cheap."""
+
 
 GROUPS = 64
 """The largest number of groups of rounds that have cutting planes of their own."""
@@ -32,73 +54,96 @@ PROBES = 8
 block."""
 
 
-class _Elements:
-    """The elements (seed, prefix), ordered by seed, then prefix."""
+class Block(NamedTuple):
+    """Rounds start..stop (counted from 0) of all seeds, padded."""
+
+    start: int
+    stop: int
+    data: Any
+    blocks: int
+    """How many blocks the stream has."""
+
+
+class Taylor(NamedTuple):
+    """Mean losses around one point for each element (seed, prefix): second-order Taylor
+    polynomials."""
+
+    value: Array
+    """(element,)"""
+    slope: Array
+    """(element, size)"""
+    curvature: Array
+    """(element, size, size), or (1, size, size) if it is the same for all."""
+
+    def hessian(self, element: int) -> Array:
+        """The Hessian of one element."""
+        return np.asarray(self.curvature[element if len(self.curvature) > 1 else 0])
+
+    def at(self, u: Array) -> Taylor:
+        """The same polynomials, expanded at the rows of `u`."""
+        common = len(self.curvature) == 1
+        hessian_u = u @ self.curvature[0] if common else np.einsum("eij,ej->ei", self.curvature, u)
+        slope = self.slope + hessian_u
+        value = self.value + np.sum((self.slope + slope) / 2 * u, axis=1)
+        return Taylor(value, slope, self.curvature)
+
+
+def blocks(stream: Stream, ends: tuple[int, ...]) -> Iterator[Block]:
+    """The stream in blocks up to the last of `ends`, cut at each of them."""
+    length = _length(stream, ends[-1])
+    edges = sorted({*range(0, ends[-1], length), *ends})
+    padded = partial(_padded, length=length)
+    for start, stop in pairwise(edges):
+        data = jax.tree.map(padded, stream.block(start, stop - start))
+        yield Block(start, stop, data, len(edges) - 1)
+
+
+def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
+    """The first round, counted from 1, whose data are not finite numbers; None if there is none."""
+    for block in blocks(stream, ends):
+        for leaf in jax.tree.leaves(block.data):
+            if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+                bad = ~np.isfinite(np.moveaxis(leaf, 1, 0))
+                return block.start + 1 + int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+    return None
+
+
+class Objective:
+    """The mean losses of the elements (seed, prefix), ordered by seed, then prefix.
+
+    `kind` is that of the losses: "affine", "quadratic", "smooth" or "kinked".
+    """
 
     def __init__(
-        self, problem: Problem, scaling: Scaling, stream: Stream, ends: tuple[int, ...]
+        self,
+        problem: Problem,
+        scaling: Scaling,
+        stream: Stream,
+        ends: tuple[int, ...],
+        rng: np.random.Generator,
     ) -> None:
         self.loss, self.scaling = ScaledLoss(problem, scaling), scaling
         self.stream, self.ends = stream, ends
         self.count = stream.seeds * len(ends)
         self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
+        self.kind, common = loss_kind(self.loss, stream, ends, rng)
+        self._polynomial: Taylor | None = None
+        if self.kind in ("affine", "quadratic"):
+            self._polynomial = self._added_up(common, sample_points(scaling, rng, 1 + PROBES)[1:])
+            self.kind = "smooth" if self._polynomial is None else self.kind
 
-
-class QuadraticObjective(_Elements):
-    """Mean losses that are quadratic polynomials: evaluations cost nothing, and one Newton step
-    ends the search."""
-
-    quadratic = True
-
-    def __init__(
-        self,
-        problem: Problem,
-        scaling: Scaling,
-        stream: Stream,
-        ends: tuple[int, ...],
-        kind: str,
-        at_centre: Taylor,
-    ) -> None:
-        super().__init__(problem, scaling, stream, ends)
-        self.kind, self.at_centre = kind, at_centre
-
-    def value_slope_curvature(self, u: Array, mask: Array) -> Taylor:
-        """The polynomial expanded at each element's own point; all elements are evaluated, whatever
-        the mask."""
-        base = self.at_centre
-        common = len(base.curvature) == 1
-        hessian_u = u @ base.curvature[0] if common else np.einsum("eij,ej->ei", base.curvature, u)
-        slope = base.slope + hessian_u
-        return Taylor(
-            base.value + np.sum((base.slope + slope) / 2 * u, axis=1), slope, base.curvature
-        )
-
-    value_slope = value_slope_curvature
-
-
-class StreamObjective(_Elements):
-    """Mean losses that are evaluated by a pass over the stream; `kind` is "smooth" or "kinked"."""
-
-    quadratic = False
-
-    def __init__(
-        self,
-        problem: Problem,
-        scaling: Scaling,
-        stream: Stream,
-        ends: tuple[int, ...],
-        kind: str = "smooth",
-    ) -> None:
-        super().__init__(problem, scaling, stream, ends)
-        self.kind = kind
+    @property
+    def quadratic(self) -> bool:
+        """Whether the mean losses are polynomials, so that one Newton step ends the search."""
+        return self._polynomial is not None
 
     def value_slope_curvature(self, u: Array, mask: Array) -> Taylor:
         """The Taylor polynomial around each marked element's own point."""
-        return mean_losses(self.loss, self.stream, self.ends, u, mask, with_hessian=True)
+        return self._passed(u, mask, True) if self._polynomial is None else self._polynomial.at(u)
 
     def value_slope(self, u: Array, mask: Array) -> Taylor:
-        """The same without second derivatives, which are returned as zero."""
-        return mean_losses(self.loss, self.stream, self.ends, u, mask, with_hessian=False)
+        """The same without second derivatives, which are returned as zero if they need a pass."""
+        return self._passed(u, mask, False) if self._polynomial is None else self._polynomial.at(u)
 
     def tangents(self, u: Array, mask: Array) -> dict[int, tuple[Array, Array]]:
         """Values (group,) and slopes (group, entry) of groups of rounds, whose sums are those of
@@ -128,38 +173,104 @@ class StreamObjective(_Elements):
             )
         return found
 
+    def _passed(self, u: Array, mask: Array, with_hessian: bool) -> Taylor:
+        """One pass over the stream, which serves all marked elements."""
+        seeds, size, count = self.stream.seeds, self.scaling.size, len(self.ends)
+        points = u.reshape(seeds, count, size)
+        wanted = mask.reshape(seeds, count).any(axis=0)
+        value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
+        curvature = np.zeros((seeds, count, size, size) if with_hessian else (1, 1, size, size))
+        for block in blocks(self.stream, self.ends):
+            for prefix in np.flatnonzero(wanted & (block.stop <= np.asarray(self.ends))):
+                sums = self.loss.sums(points[:, prefix], block, with_hessian)
+                value[:, prefix] += sums.value
+                slope[:, prefix] += sums.slope
+                if with_hessian:
+                    curvature[:, prefix] += sums.hessian
+        return self._means(value, slope, curvature)
 
-Objective = QuadraticObjective | StreamObjective
+    def _added_up(self, common: Array | None, probes: Array) -> Taylor | None:
+        """The polynomials at the centre, in one pass that checks that every round's loss equals its
+        own; None if one does not.
+
+        Arguments:
+            common: the Hessian, if it is believed to be the same in all rounds; it is then not
+                computed again.
+            probes: random points (probe, size). Every round's loss is compared with its polynomial
+                at one of them, which tells with probability one whether the Hessian of a quadratic
+                loss differs from `common`.
+        """
+        seeds, size, count = self.stream.seeds, self.scaling.size, len(self.ends)
+        value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
+        curvature = np.zeros((seeds, count, size, size) if common is None else (1, 1, size, size))
+        origin = np.zeros((seeds, size))
+        for number, block in enumerate(blocks(self.stream, self.ends)):
+            probe, end = probes[number % len(probes)], int(np.searchsorted(self.ends, block.stop))
+            second_order = None if common is None else float(probe @ common @ probe) / 2
+            sums = self.loss.sums(origin, block, common is None, probe, second_order)
+            if np.any(sums.misfit > MISFIT):  # some round is not quadratic
+                return None
+            value[:, end] += sums.value
+            slope[:, end] += sums.slope
+            if common is None:
+                curvature[:, end] += sums.hessian
+        added = self._means(*(np.cumsum(part, axis=1) for part in (value, slope, curvature)))
+        return added if common is None else added._replace(curvature=common[None])
+
+    def _means(self, value: Array, slope: Array, curvature: Array) -> Taylor:
+        """Mean losses from sums (seed, prefix, ...); a curvature that is zero has one element."""
+        size, rounds = self.scaling.size, self.rounds
+        curvature = curvature.reshape(-1, size, size)
+        if len(curvature) == self.count:
+            curvature = curvature / rounds[:, None, None]
+        return Taylor(value.ravel() / rounds, slope.reshape(-1, size) / rounds[:, None], curvature)
 
 
-def objective_of(
-    problem: Problem,
-    scaling: Scaling,
+def worst_rounds(
+    constraints: ScaledConstraints,
     stream: Stream,
     ends: tuple[int, ...],
-    rng: np.random.Generator,
-    known: tuple[str, Array | None] | None = None,
-) -> Objective:
-    """The mean loss of each element: a polynomial if every round is affine or quadratic, else
-    passes over the stream.
+    u: Array,
+    mask: Array,
+) -> tuple[Array, Array]:
+    """The largest value of every constraint in every block, and its round, at each element's own
+    point.
 
-    `known` is the result of `loss_kind`, if it is known; every round is checked against it all the
-    same.
+    Returns arrays (element, block, constraint); blocks that an element's prefix does not contain
+    hold -inf.
     """
-    loss = ScaledLoss(problem, scaling)
-    kind, common = known or loss_kind(loss, stream, ends, rng)
-    if kind not in ("affine", "quadratic"):
-        return StreamObjective(problem, scaling, stream, ends, kind)
-    probes = sample_points(scaling, rng, 1 + PROBES)[1:]
-    sums = quadratic_sums(loss, stream, ends, common, probes)
-    if np.any(sums.misfit > MISFIT):  # some round is not quadratic
-        return StreamObjective(problem, scaling, stream, ends)
-    size, rounds = scaling.size, np.tile(np.asarray(ends, float), stream.seeds)
-    summed = sums.curvature
-    if summed is not None:
-        common = summed.reshape(-1, size, size) / rounds[:, None, None]
-    curvature = np.asarray(common).reshape(-1, size, size)
-    at_centre = Taylor(
-        sums.value.ravel() / rounds, sums.slope.reshape(-1, size) / rounds[:, None], curvature
+    seeds, count = stream.seeds, len(ends)
+    points = u.reshape(seeds, count, constraints.scaling.size)
+    wanted = [bool(column.any()) for column in mask.reshape(seeds, count).T]
+    values: list[Array] = []
+    rounds: list[Array] = []
+    for block in blocks(stream, ends):
+        block_values, block_rounds = None, None
+        for prefix in range(count):
+            if wanted[prefix] and block.stop <= ends[prefix]:
+                highest, when = constraints.worst(points[:, prefix], block)
+                if block_values is None or block_rounds is None:
+                    block_values = np.full((seeds, count, highest.shape[-1]), -np.inf)
+                    block_rounds = np.zeros((seeds, count, highest.shape[-1]), int)
+                block_values[:, prefix] = highest
+                block_rounds[:, prefix] = np.minimum(block.start + when, block.stop - 1)
+        if block_values is not None and block_rounds is not None:
+            values.append(block_values.reshape(seeds * count, -1))
+            rounds.append(block_rounds.reshape(seeds * count, -1))
+    return np.stack(values, axis=1), np.stack(rounds, axis=1)
+
+
+def _length(stream: Stream, horizon: int) -> int:
+    numbers = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(stream.block(0, 1)))
+    by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
+    by_prefix = max(-(-horizon // PREFIX_BLOCKS), CHEAP_BLOCK)
+    wanted = int(
+        np.clip(min(by_memory, by_prefix, horizon), min(LEAST_BLOCK, horizon), LARGEST_BLOCK)
     )
-    return QuadraticObjective(problem, scaling, stream, ends, kind, at_centre)
+    return 1 << (wanted - 1).bit_length()
+
+
+def _padded(a: Array, length: int) -> Array:
+    a = as_double(a)
+    short = length - a.shape[1]
+    return a if short == 0 else np.concatenate([a, np.repeat(a[:, -1:], short, axis=1)], axis=1)

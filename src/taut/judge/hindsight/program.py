@@ -1,7 +1,7 @@
 """One convex quadratic program, solved many times: minimise 1/2 u'Pu + q'u over domain, rows,
 quadratics and cuts.
 
-The domain is stated once (`domain_rows`); after that only numbers change. `problem/conic.py`
+The domain is stated once (`domain_blocks`); after that only numbers change. `problem/conic.py`
 solves. What is specific to hindsight is here: quadratic constraints as second-order cones, pairs of
 rows that are equations, cuts that are switched on and off, and multipliers in the units of the
 constraints.
@@ -20,27 +20,24 @@ import numpy as np
 from ...engine import Array
 from ...extras import optional
 from ...problem.conic import (
+    Columns,
     ConicSet,
-    Entries,
     Solution,
     Solver,
     linear_cones,
     second_order_cone,
-    upper_triangle,
 )
 from ...problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex
 from .scaling import Scaling
 from .tolerances import CENTRED, OPPOSITE, QUICK, RANK, SWITCHED_OFF
 
 __all__ = [
-    "DomainRows",
     "Infeasible",
     "Level",
     "Program",
     "ProvenMinimiser",
     "Quadratic",
     "Unbounded",
-    "domain_rows",
 ]
 
 
@@ -79,13 +76,13 @@ class Level(NamedTuple):
     rows: Array
     quadratics: Array
     cuts: Array
-    which: Array | None = None
+    which: Any = 0
     """Which level relaxes each cut, if there are several; the last one relaxes everything else."""
 
     @property
     def levels(self) -> int:
         """The number of levels."""
-        return 1 if self.which is None else int(self.which.max(initial=0)) + 1
+        return int(np.max(self.which, initial=0)) + 1
 
 
 class Quadratic(NamedTuple):
@@ -112,7 +109,7 @@ class Program:
         self.size = scaling.size
         self.rows, self.offsets, self.quadratics = rows, offsets, quadratics
         self.cuts, self.cut_offsets = np.zeros((0, scaling.size)), np.zeros(0)
-        self.domain = domain_rows(scaling)
+        self.domain = domain_blocks(scaling)
         self.pairs = _opposite_rows(rows, offsets)
         self._lines: _Lines | None = None
 
@@ -173,55 +170,51 @@ class _Lines:
     """All constraints as A v + s = b, s in a product of cones; v is u, the domain's own variables,
     perhaps levels.
 
-    The order is: domain's equations, pairs, domain's inequalities, rows, cuts, domain's other
-    cones, quadratics.
+    The order is: domain, pairs, single rows, cuts, quadratics.
     """
 
     def __init__(self, program: Program, pairs: Array, level: Level | None) -> None:
-        domain, self.size, self.pairs = program.domain, program.size, pairs
-        inner = domain.equal.shape[1]
-        self.width = inner + (0 if level is None else level.levels)
+        domain, self.size, self.pairs, self.level = program.domain, program.size, pairs, level
+        inner = domain[0].matrix.shape[1]
+        levels = 0 if level is None else level.levels
+        self.width = inner + levels
         self.single = np.setdiff1d(np.arange(len(program.rows)), pairs.ravel())
         self.rows, self.row_offsets, self.cuts = program.rows, program.offsets, program.cuts
         self.cones_of = [_cone_rows(one, level is not None) for one in program.quadratics]
-        self.level = level
 
-        def wide(block: Any, column: Array | None = None) -> Entries:
-            return Entries.of(block).widened(self.width, column)
+        def wide(block: Array, relaxed: Any = 0.0, which: Any = levels - 1) -> Array:
+            """The rows over all variables, each relaxed by a multiple of a level."""
+            rows = np.zeros((len(block), self.width))
+            rows[:, : block.shape[1]] = block
+            if level is not None:
+                rows[np.arange(len(block)), inner + which] -= relaxed
+            return rows
 
-        if level is None:
-            curved = [wide(cone.rows) for cone in self.cones_of]
-            above = [wide(self.rows[self.single]), wide(self.cuts)]
-        else:
-            curved = [
-                wide(c.rows, -2 * w * c.linear)
-                for c, w in zip(self.cones_of, level.quadratics, strict=True)
-            ]
-            cuts = (
-                wide(self.cuts, -level.cuts)
-                if level.which is None
-                else _with_levels(self.cuts, level, self.width)
-            )
-            above = [wide(self.rows[self.single], -level.rows[self.single]), cuts]
-        equal = [wide(domain.equal), wide(self.rows[pairs[:, 0]])]
-        below = [wide(domain.below), *above]
-        self.matrix = Entries.stacked([*equal, *below, wide(domain.rest), *curved]).compressed()
-        self._before = np.concatenate(
-            [
-                domain.equal_offsets,
-                program.offsets[pairs[:, 0]],
-                domain.below_offsets,
-                program.offsets[self.single],
-            ]
+        relaxed = level or Level(
+            *map(np.zeros, (len(self.rows), len(self.cones_of), len(self.cuts)))
         )
-        self._after = np.concatenate(
-            [domain.rest_offsets, *(cone.offsets for cone in self.cones_of)]
-        )
-        zero, positive = (sum(part.shape[0] for part in parts) for parts in (equal, below))
-        own = [second_order_cone(len(cone.offsets)) for cone in self.cones_of]
-        self._solver = Solver(self.matrix, [*linear_cones(zero, positive), *domain.cones, *own])
-        self._pairs_at, self._rows_at = equal[0].shape[0], zero + below[0].shape[0]
-        self._cuts_at = self._rows_at + len(self.single)
+        curved = [
+            wide(cone.rows, 2 * weight * cone.linear)
+            for cone, weight in zip(self.cones_of, relaxed.quadratics, strict=True)
+        ]
+        parts = [
+            *(wide(block.matrix) for block in domain),
+            wide(self.rows[pairs[:, 0]]),
+            wide(self.rows[self.single], relaxed.rows[self.single]),
+            wide(self.cuts, relaxed.cuts, relaxed.which),
+        ]
+        first = (*(block.offsets for block in domain), program.offsets[pairs[:, 0]])
+        self._before = np.concatenate([*first, program.offsets[self.single]])
+        self._after = np.concatenate([np.zeros(0), *(cone.offsets for cone in self.cones_of)])
+        cones = [
+            *(cone for block in domain for cone in block.cones),
+            *linear_cones(len(pairs), len(self.single) + len(self.cuts)),
+            *(second_order_cone(len(cone.offsets)) for cone in self.cones_of),
+        ]
+        self._solver = Solver(Columns.of(np.concatenate([*parts, *curved])), cones)
+        self._cuts_at = len(self._before)
+        self._rows_at = self._cuts_at - len(self.single)
+        self._pairs_at = self._rows_at - len(pairs)
 
     def solutions(
         self, curvature: Array | None, slope: Array, cut_offsets: Array
@@ -230,7 +223,7 @@ class _Lines:
         self.cut_offsets = cut_offsets
         offsets = np.concatenate([self._before, cut_offsets, self._after])
         q = np.concatenate([slope, np.zeros(self.width - len(slope))])
-        return self._solver.solutions(upper_triangle(curvature, np.arange(self.size)), q, offsets)
+        return self._solver.solutions(curvature, q, offsets)
 
     def proven(self, solution: Solution, active: Array | None) -> ProvenMinimiser:
         """The meaning of a solver's vectors. Multipliers are made exactly dual feasible, so that
@@ -264,18 +257,6 @@ class _Lines:
         return ProvenMinimiser(
             v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight
         )
-
-
-def _with_levels(cuts: Array, level: Level, width: int) -> Entries:
-    """The cuts, each relaxed by a level of its own choice."""
-    assert level.which is not None
-    wide, relaxed = Entries.of(cuts).widened(width), np.flatnonzero(level.cuts)
-    return Entries(
-        np.concatenate([wide.rows, relaxed]),
-        np.concatenate([wide.columns, width - level.levels + level.which[relaxed]]),
-        np.concatenate([wide.values, -level.cuts[relaxed]]),
-        wide.shape,
-    )
 
 
 class _ConeRows(NamedTuple):
@@ -339,130 +320,84 @@ def _opposite_rows(rows: Array, offsets: Array) -> Array:
     return np.asarray(pairs, int).reshape(-1, 2)
 
 
-class DomainRows(NamedTuple):
-    """A domain as matrix @ v + s = offsets: s is zero for `equal`, not negative for `below`, in
-    `cones` for the rest.
+class _Block(NamedTuple):
+    """Rows matrix @ v + s = offsets with s in the cones; v is u, then variables of the domain's
+    own."""
 
-    v is u, followed by variables of the domain's own.
-    """
-
-    equal: Entries
-    equal_offsets: Array
-    below: Entries
-    below_offsets: Array
-    rest: Entries
-    rest_offsets: Array
+    matrix: Array
+    offsets: Array
     cones: list[Any]
 
 
-class _Part(NamedTuple):
-    """Rows over the entries of one part of a domain: of u first, then of further variables of its
-    own."""
-
-    equal: Array
-    equal_offsets: Array
-    below: Array
-    below_offsets: Array
-    cone: Array
-    """At most one second-order cone."""
-    cone_offsets: Array
-
-
-def domain_rows(scaling: Scaling) -> DomainRows:
+def domain_blocks(scaling: Scaling) -> list[_Block]:
     """The domain's constraints on u and on further variables of its own."""
-    parts = list(_library_parts(scaling.domain))
-    if None in parts:
-        return _stated_by_cvxpy(scaling)
+    parts = _library_parts(scaling.domain)
+    if parts is None:
+        return [_stated_by_cvxpy(scaling)]
     centre, radius = np.asarray(scaling.centre, float).ravel(), float(scaling.radius)
-    made, start = [], 0
-    for part in parts:
-        assert part is not None
-        size = math.prod(part.shape)
-        made.append((start, size, _rows(part, centre[start : start + size], radius)))
-        start += size
-    return _joined(made, scaling.size)
+    sizes = [math.prod(part.shape) for part in parts]
+    further = [n if isinstance(part, L1Ball) else 0 for part, n in zip(parts, sizes, strict=True)]
+    width, start, extra = scaling.size + sum(further), 0, scaling.size
+    blocks = []
+    for part, size, more in zip(parts, sizes, further, strict=True):
+        own = np.concatenate([np.arange(start, start + size), np.arange(extra, extra + more)])
+        for rows, offsets, cones in _rows(part, centre[start : start + size], radius):
+            matrix = np.zeros((len(rows), width))
+            matrix[:, own] = rows
+            blocks.append(_Block(matrix, offsets, cones))
+        start, extra = start + size, extra + more
+    return blocks
 
 
-def _library_parts(domain: Domain) -> list[Domain | None]:
-    """The domain's factors; None for one that is not of this library."""
+def _library_parts(domain: Domain) -> list[Domain] | None:
+    """The domain's factors; None if one of them is not of this library."""
     if type(domain) is Product:
-        return [part for factor in domain.parts for part in _library_parts(factor)]
-    return [domain if type(domain) in (Ball, Box, L1Ball, Simplex) else None]
+        factors = [_library_parts(factor) for factor in domain.parts]
+        return None if None in factors else [part for parts in factors for part in parts or ()]
+    return [domain] if type(domain) in (Ball, Box, L1Ball, Simplex) else None
 
 
-def _rows(domain: Domain, centre: Array, radius: float) -> _Part:
-    """The rows of x = centre + radius * u in the domain, divided by `radius`."""
+def _rows(domain: Domain, centre: Array, radius: float) -> list[_Block]:
+    """The rows of x = centre + radius * u in the domain, divided by `radius`, over the entries of u
+    and for an L1 ball as many further variables."""
     size = len(centre)
-    unit, none, zero = np.eye(size), np.zeros((0, size)), np.zeros(0)
+    unit = np.eye(size)
 
     def flat(value: Any) -> Array:
         return np.broadcast_to(np.asarray(value, float), domain.shape).ravel()
 
+    def below(rows: Array, offsets: Array) -> _Block:
+        return _Block(rows, offsets, linear_cones(0, len(rows)))
+
+    def equal(rows: Array, offsets: Array) -> _Block:
+        return _Block(rows, offsets, linear_cones(len(rows), 0))
+
     if isinstance(domain, Box):
-        lower, upper = (
-            (flat(domain.lower) - centre) / radius,
-            (flat(domain.upper) - centre) / radius,
-        )
+        lower = (flat(domain.lower) - centre) / radius
+        upper = (flat(domain.upper) - centre) / radius
         fixed = lower == upper
         free = unit[~fixed]
-        below, offsets = (
-            np.concatenate([-free, free]),
-            np.concatenate([-lower[~fixed], upper[~fixed]]),
-        )
-        return _Part(unit[fixed], lower[fixed], below, offsets, none, zero)
+        sides = np.concatenate([-lower[~fixed], upper[~fixed]])
+        return [equal(unit[fixed], lower[fixed]), below(np.concatenate([-free, free]), sides)]
     if isinstance(domain, Simplex):
         total = np.array([(float(domain.total) - centre.sum()) / radius])
-        return _Part(np.ones((1, size)), total, -unit, centre / radius, none, zero)
+        return [equal(np.ones((1, size)), total), below(-unit, centre / radius)]
     assert isinstance(domain, (Ball, L1Ball))
     reach, shift = float(domain.radius) / radius, (centre - flat(domain.middle)) / radius
     if isinstance(domain, Ball):  # |u + shift| <= reach
         cone = np.concatenate([np.zeros((1, size)), -unit])
-        return _Part(none, zero, none, zero, cone, np.append(reach, shift))
+        return [_Block(cone, np.append(reach, shift), [second_order_cone(size + 1)])]
     # -t <= u + shift <= t and sum t <= reach
-    below = np.block([[unit, -unit], [-unit, -unit], [np.zeros((1, size)), np.ones((1, size))]])
-    wide = np.zeros((0, 2 * size))
-    return _Part(wide, zero, below, np.concatenate([-shift, shift, [reach]]), wide, zero)
+    rows = np.block([[unit, -unit], [-unit, -unit], [np.zeros((1, size)), np.ones((1, size))]])
+    return [below(rows, np.concatenate([-shift, shift, [reach]]))]
 
 
-def _joined(parts: list[tuple[int, int, _Part]], size: int) -> DomainRows:
-    """The rows of all parts over (u, further variables of the first part, of the second, ...)."""
-    width = size + sum(part.below.shape[1] - own for _, own, part in parts)
-    blocks: dict[str, list[Entries]] = {"equal": [], "below": [], "cone": []}
-    extra = size
-    for start, own, part in parts:
-        further = part.below.shape[1] - own
-        columns = np.concatenate([np.arange(start, start + own), np.arange(extra, extra + further)])
-        extra += further
-        for name, made in blocks.items():
-            block = Entries.of(getattr(part, name))
-            made.append(
-                Entries(block.rows, columns[block.columns], block.values, (block.shape[0], width))
-            )
-
-    def joined(name: str) -> tuple[Entries, Array]:
-        offsets = np.concatenate([getattr(part, f"{name}_offsets") for *_, part in parts])
-        return Entries.stacked(blocks[name]), offsets
-
-    cones = [
-        second_order_cone(len(part.cone_offsets)) for *_, part in parts if len(part.cone_offsets)
-    ]
-    return DomainRows(*joined("equal"), *joined("below"), *joined("cone"), cones)
-
-
-def _stated_by_cvxpy(scaling: Scaling) -> DomainRows:
+def _stated_by_cvxpy(scaling: Scaling) -> _Block:
     cp = optional("cvxpy")
 
     u = cp.Variable(scaling.size)
     x = np.asarray(scaling.centre) + float(scaling.radius) * u
-    form = ConicSet.of(
-        [u], scaling.domain.to_cvxpy(cp.reshape(x, scaling.domain.shape, order="C"))
-    ).form
-    others = np.setdiff1d(np.arange(form.matrix.shape[1]), form.columns)
-    matrix = form.matrix[:, np.concatenate([form.columns, others])]
-    equal, below = form.zero, form.zero + form.positive
-    parts = [
-        (Entries.of(matrix[rows]), form.offsets[rows])
-        for rows in (slice(0, equal), slice(equal, below), slice(below, None))
-    ]
-    linear = (form.zero > 0) + (form.positive > 0)
-    return DomainRows(*parts[0], *parts[1], *parts[2], form.cones[linear:])
+    stated = ConicSet([u], scaling.domain.to_cvxpy(cp.reshape(x, scaling.domain.shape, order="C")))
+    others = np.setdiff1d(np.arange(stated.matrix.shape[1]), stated.columns)
+    matrix = stated.matrix[:, np.concatenate([stated.columns, others])]
+    return _Block(matrix.toarray(), stated.offsets, stated.cones)

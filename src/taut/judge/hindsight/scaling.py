@@ -25,7 +25,7 @@ from ...problem.sampling import sample_decisions, sample_rounds
 from ...problem.streams import Stream
 
 if TYPE_CHECKING:
-    from .stream_sums import Block
+    from .objective import Block
 
 __all__ = ["ScaledConstraints", "ScaledLoss", "Scaling", "as_double", "sample_points"]
 

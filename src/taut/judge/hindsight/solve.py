@@ -3,6 +3,7 @@ results."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +20,7 @@ from ...problem.problem import Problem
 from ...problem.streams import Arrays, Stream, as_stream
 from ..views import without_memory
 from .exact import solve as exactly
-from .first_order import by_first_order_first, solve_by_first_order
+from .first_order import LARGE, by_first_order_first, solve_by_first_order
 from .result import Found, Hindsight
 
 __all__ = ["Moving", "best_of_each_round", "best_with_breakpoints", "hindsight"]
@@ -111,16 +112,10 @@ def hindsight(
         else:
 
             def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
-                # A problem may know a route of its own, as models written in CVXPY do.
-                for route in (
-                    problem.offline,
-                    partial(by_first_order_first, problem),
-                    partial(exactly, problem),
-                ):
-                    found: Found | None = route(part, prefixes, tolerance, rng)
-                    if found is not None:
-                        return found
-                raise AssertionError("the last route answers or raises")
+                found = None
+                if math.prod(problem.domain.shape) > LARGE:
+                    found = by_first_order_first(problem, part, prefixes, tolerance, rng)
+                return found or exactly(problem, part, prefixes, tolerance, rng)
 
             if moving is not None:
                 totals = _totals(moving(problem, source, length, solve), comparator, wanted, length)

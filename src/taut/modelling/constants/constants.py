@@ -44,11 +44,6 @@ class Derived(NamedTuple):
     """What follows from the structure of a model, and from values and gradients of it."""
 
     constants: Constants
-    curvature: Array | None
-    """The loss's second derivatives, if they are the same in every round."""
-    inner: Array | None
-    """The flat decision that satisfies all constraints by the largest margin, if there is a
-    margin."""
     feasible: bool
     """Whether a solver found a decision that satisfies all constraints."""
     notes: list[str]
@@ -69,23 +64,22 @@ def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
     loss = fit_loss(probe, extent) if model.objective.is_quadratic() else None
     numbers, notes = _numbers(model, given, probe, extent, loss, known)
     notes += guess_notes(model.parameters, known, numbers.estimated)
-    curvature = None if loss is None else loss.second_derivatives()[0]
     if model.constraints.takes_data:
-        return Derived(numbers, curvature, None, False, notes)
+        return Derived(numbers, False, notes)
     unit = _power_of_10(numbers.constraint_range)
-    depth, point = _deepest(model, unit)
+    depth = _deepest(model, unit)
     if depth > CONTRADICTION:
         raise ValueError(
             f"constraints: got max_i g_i(x) >= {unit * depth:.6g} > 0 for all x of the domain; "
             "expected a domain with a feasible decision"
         )
     if not np.isfinite(depth):  # the solver failed
-        return Derived(numbers, curvature, None, False, notes)
+        return Derived(numbers, False, notes)
     room = -outwards(depth, 1.0)
     if room <= LEAST_ROOM:
-        return Derived(numbers, curvature, None, True, notes)
+        return Derived(numbers, True, notes)
     numbers = numbers.merged(Constants().with_values(exact=True, slater=unit * room))
-    return Derived(numbers, curvature, point, True, notes)
+    return Derived(numbers, True, notes)
 
 
 def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Constants:
@@ -282,19 +276,18 @@ def _power_of_10(size: float | None) -> float:
     return float(f"1e{round(np.log10(size))}") if size else 1.0
 
 
-def _deepest(model: Model, unit: float) -> tuple[float, Array]:
-    """min over the domain of max_i g_i / unit, and the flat decision that attains it.
+def _deepest(model: Model, unit: float) -> float:
+    """min over the domain of max_i g_i / unit.
 
     Below zero it is minus Slater's epsilon, above zero nothing is feasible; minus infinity if the
     solver failed.
     """
     flat, level = model.flat_copy(), cp.Variable()
     rows = [flat.of(row) <= unit * level for excess in model.excesses for row in excess.rows]
-    domain = model.domain.to_cvxpy(cp.reshape(flat.decision, model.domain.shape, order="C"))
-    feasible = ConicSet.of([flat.variable, level], [*rows, *flat.links, *domain])
+    domain = model.domain.to_cvxpy(cp.reshape(flat.variable, model.domain.shape, order="C"))
+    feasible = ConicSet([flat.variable, level], [*rows, *flat.links, *domain])
     solution = feasible.minimise(np.append(np.zeros(model.size), 1.0))
-    x = feasible.wanted(solution)
-    return (float(x[-1]) if solution.status == "solved" else -np.inf), x[:-1]
+    return float(feasible.wanted(solution)[-1]) if solution.status == "solved" else -np.inf
 
 
 def is_smooth(row: Any) -> bool:

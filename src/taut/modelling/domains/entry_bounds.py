@@ -48,7 +48,7 @@ def bounding_box(
             "is not computed"
         )
     copies = [flat.of(constraint) for constraint in constraints]
-    feasible = ConicSet.of([flat.variable], [*flat.ties, *flat.links, *copies])
+    feasible = ConicSet([flat.variable], [*flat.ties, *flat.links, *copies])
     edges, errors = np.zeros((2, len(places))), np.zeros((2, len(places)))
     unclear = ""
     for at, i in enumerate(places.tolist()):

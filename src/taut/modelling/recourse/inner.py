@@ -16,11 +16,10 @@ from typing import Any, cast
 
 import jax
 import numpy as np
-from scipy import sparse
 from scipy.optimize import linprog
 
 from ...engine import Array
-from ...problem.conic import Solver, linear_cones, upper_triangle
+from ...problem.conic import Columns, Solver, linear_cones
 from .interior_point import Program, minimum
 
 __all__ = ["Inner"]
@@ -201,11 +200,9 @@ class Inner:
             matrix = np.block(
                 [[self.matrix[:p], np.zeros((p, m))], [self.matrix[p:], slack], [none, slack]]
             )
-            self._solver = Solver(sparse.csc_matrix(matrix), linear_cones(p, 2 * m))
+            self._solver = Solver(Columns.of(matrix), linear_cones(p, 2 * m))
         slope, offsets = np.append(costs, self.caps), np.append(-rows, np.zeros(m))
-        curvature = upper_triangle(self.quadratic, np.arange(n))
-        best = min(
-            self._solver.solutions(curvature, slope, offsets), key=lambda solution: solution.error
-        )
+        attempts = self._solver.solutions(self.quadratic, slope, offsets)
+        best = min(attempts, key=lambda solution: solution.error)
         w = best.v[:n]
         return float(0.5 * w @ self.quadratic @ w + slope @ best.v)

@@ -13,7 +13,7 @@ from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 from ..recourse.recourse import Recourse
 from .attributes import limits, refused
 
-__all__ = ["bound_constraints", "checked", "is_parametrized", "parameters_of", "read", "unpacked"]
+__all__ = ["bound_constraints", "checked", "parameters_of", "read", "unpacked"]
 
 
 def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
@@ -123,26 +123,6 @@ def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, l
     if not cp.Problem(cp.Minimize(cp.sum(loss)), stated).is_dcp():
         raise ValueError(_explained(loss, stated))
     return loss, stated
-
-
-def is_parametrized(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> bool:
-    """Whether CVXPY's conic form of the model is affine in the data: disciplined parametrized
-    programming (DPP).
-
-    Convexity for all data that respect the parameters' attributes does not need it; `checked` has
-    proven that.
-
-    Arguments:
-        loss: the expression, found to be convex.
-        constraints: likewise.
-        fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
-    """
-    parts = (
-        [part.tree_copy(dict(fixed)) for part in (loss, *constraints)]
-        if fixed
-        else [loss, *constraints]
-    )
-    return all(part.is_dcp(dpp=True) for part in parts)
 
 
 def _of_all(parts: list[Any], kind: str) -> list[Any]:

@@ -19,22 +19,20 @@ from ..recourse.after_data import without_recourse
 from .attributes import counted, shaped, ties, value_of, wrapped
 from .inequalities import Excess, announced_rows, refuse_unknown
 from .parameters import Range, chosen_parameters, refuse_foreign
-from .reading import checked, is_parametrized, parameters_of
+from .reading import checked, parameters_of
 from .round_data import Keys
 
 __all__ = ["FlatCopy", "Statement"]
 
 
 class FlatCopy:
-    """Copies of CVXPY expressions whose variables are affine in one flat variable.
+    """Copies of CVXPY expressions whose variables are parts of one flat variable.
 
     Arguments:
         variables: the model's variables; their entries, in row order, follow one another in the
             flat decision.
         parameters: those that change with the round: copies take their place, in `parameters`.
         fixed: constants in place of the parameters that do not change, by the parameter's `id()`.
-        centre: the flat decision is centre + scale * `variable`.
-        scale: see `centre`.
 
     `ties` are constraints that keep irrelevant parts of a decision (the antisymmetric part of a
     symmetric variable, entries outside of a pattern) at zero. `links` are constraints that programs
@@ -46,14 +44,9 @@ class FlatCopy:
         variables: list[Any],
         parameters: list[Any],
         fixed: dict[int, Any],
-        centre: Array | None = None,
-        scale: float = 1.0,
     ) -> None:
         size = sum(variable.size for variable in variables)
         self.variable = cp.Variable(size)
-        self.decision = (
-            self.variable if centre is None else np.ravel(centre) + scale * self.variable
-        )
         self.parameters = [_twin(parameter) for parameter in parameters]
         self._twins: dict[int, Any] = {
             id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)
@@ -63,7 +56,7 @@ class FlatCopy:
         self.links: list[Any] = []
         start = 0
         for variable in variables:
-            part = self.decision[start : start + variable.size]
+            part = self.variable[start : start + variable.size]
             self._twins[id(variable)] = wrapped(variable, part)
             self.ties += ties(variable, part)
             start += variable.size
@@ -171,7 +164,6 @@ class Statement:
         self.fixed = [parameter for parameter in parameters if parameter.id not in changing]
         self.values_of_fixed: dict[int, Any] = {p.id: known[p.id] for p in self.fixed}
         self.keys = Keys(self.parameters, self.fixed)
-        self.parametrized = is_parametrized(self.objective, self.stated, self._constants)
         """Whether CVXPY's conic form of the model is affine in the data."""
 
     @property
@@ -240,10 +232,9 @@ class Statement:
             if np.any(guess) and parameter.id in used
         ]
 
-    def flat_copy(self, centre: Array | None = None, scale: float = 1.0) -> FlatCopy:
-        """Copies of the expressions over one flat variable u, for the decision centre + scale *
-        u."""
-        return FlatCopy(self.variables, self.parameters, self._constants, centre, scale)
+    def flat_copy(self) -> FlatCopy:
+        """Copies of the expressions over one flat variable, the decision."""
+        return FlatCopy(self.variables, self.parameters, self._constants)
 
     @cached_property
     def _constants(self) -> dict[int, Any]:

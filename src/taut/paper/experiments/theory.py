@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
+from ...judge.facts.ranges import trivial_limits
 from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
-from ...judge.trivial import trivial_limits
 from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
 from ...learners.base import smallest
 from ...problem.constants import Constants
