@@ -34,7 +34,9 @@ def test_the_default_violates_far_less_than_clipped_ogd(name):
 
 
 @pytest.mark.parametrize(
-    "file", sorted(SHARED.glob("*.csv")) if SHARED.is_dir() else [], ids=lambda path: path.stem
+    "file",
+    sorted(SHARED.glob("*.csv")) if SHARED.is_dir() else [],
+    ids=lambda path: getattr(path, "stem", "none"),
 )
 def test_other_demand_series(file):
     series = demand.read([file])
