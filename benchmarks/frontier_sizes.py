@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import taut
-from taut.arena.streams.linear import half_spaces, inner, unit_losses
+from taut.arena.streams.half_spaces import half_spaces, inner, unit_losses
 from taut.runs import metrics
 
 SIZES = ((10, 64), (50, 200), (200, 1000))

@@ -9,7 +9,7 @@ import taut
 from taut.arena import STREAMS as ALL
 from taut.arena import Stream
 from taut.arena.comparators import comparator_loss
-from taut.arena.streams import pool
+from taut.arena.streams import half_spaces
 
 NAMES = (
     "toy",
@@ -21,7 +21,9 @@ NAMES = (
     "dispatch",
     "dispatch-box",
 )
-STREAMS = {name: ALL[name] for name in NAMES} | {"pool-random-d10": pool.stream(10, False)}
+STREAMS = {name: ALL[name] for name in NAMES} | {
+    "pool-random-d10": half_spaces.drawn_rows(10, False)
+}
 PUBLISHED = {
     "toy": {
         "half-space-anytime": "0.50",

@@ -136,6 +136,8 @@ def cases(seeds: int) -> list[Case]:
     import taut
     from taut.paper.experiments import dispatch, doubly_stochastic, toy
 
+    from .paper_models import dispatch_model, doubly_stochastic_model, toy_model
+
     def distance(x: Any, y: Any) -> Any:
         error = x - y
         return 0.5 * jnp.vdot(error, error)
@@ -150,15 +152,15 @@ def cases(seeds: int) -> list[Case]:
     # constraints are active.
     start = random.normal(size=(10, 10)) / 10
     return [
-        Case("toy", toy.problem(), toy.model(), toy.costs(seeds, 20_000), None),
+        Case("toy", toy.problem(), toy_model(), toy.costs(seeds, 20_000), None),
         Case(
             "doubly stochastic",
             taut.max_of(square),
-            taut.max_of(doubly_stochastic.model()),
+            taut.max_of(doubly_stochastic_model()),
             matrices,
             start,
         ),
-        Case("dispatch", dispatch.problem(), taut.max_of(dispatch.model(most=70.0)), day, None),
+        Case("dispatch", dispatch.problem(), taut.max_of(dispatch_model(most=70.0)), day, None),
     ]
 
 

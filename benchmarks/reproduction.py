@@ -19,8 +19,11 @@ import numpy as np  # noqa: E402
 
 import taut  # noqa: E402
 from taut.arena import demand  # noqa: E402
-from taut.arena.contest import Contestant  # noqa: E402
-from taut.paper.contestants import for_convex_losses, for_strongly_convex_losses  # noqa: E402
+from taut.paper.contestants import (  # noqa: E402
+    Contestant,
+    for_convex_losses,
+    for_strongly_convex_losses,
+)
 from taut.paper.experiments import dispatch, doubly_stochastic, toy  # noqa: E402
 from taut.paper.reproduce import GRID  # noqa: E402
 

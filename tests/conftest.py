@@ -96,6 +96,11 @@ def pytest_addoption(parser):
     parser.addoption("--long", action="store_true", help="play all models and all checks")
 
 
+def pytest_configure(config):
+    """Tell modules that tests share, too."""
+    os.environ["TAUT_CASES"] = "all" if config.getoption("long") else "few"
+
+
 def pytest_collection_modifyitems(config, items):
     """Begin with what takes long. Leave out what `--long` adds: models beyond `MODELS`, and checks
     of methods that share a class with another one.

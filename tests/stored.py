@@ -79,7 +79,6 @@ def dispatch(rounds=60):
     attrs = {
         "choice": "mean demand 33",
         "source": "made up",
-        "repairs": "",
         "constants": "Constants()",
     }
     return xr.Dataset(

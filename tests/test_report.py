@@ -60,7 +60,7 @@ def test_the_page_holds_everything(folder, page):
     ):  # a mark and a word, not colour alone
         assert word in text
     for picture, data in pictures(folder):
-        assert f"{picture.title}.</strong> {picture.caption(data)}" in text
+        assert f"{picture.title}.</strong> {picture.caption.format(**data.attrs)}" in text
     assert "\u03b7 = 0.1235" in text  # parameters, rounded
     assert "toy: radius" in text
     assert "python 3.11" in text
@@ -159,8 +159,6 @@ def staged(monkeypatch):
         return stored.draw(folder)
 
     monkeypatch.setattr(pipeline, "reproduce", reproduce)
-    row = {"learner": "half-space", "loss": 61.9, "violation": 0.6, "peak": 0.004}
-    monkeypatch.setattr(pipeline.beyond, "compare", lambda out, quick: {"dispatch": [row]})
     monkeypatch.setattr(pipeline, "draw_all", draw_all)
     return calls
 
@@ -184,7 +182,6 @@ def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, mon
     timing = json.loads((tmp_path / "timing.json").read_text())
     assert [step["step"] for step in timing["steps"]] == [
         "dispatch/results.nc",
-        "beyond the paper",
         "figures",
         "report",
     ]

@@ -370,10 +370,6 @@ FIGURES = {
     ),
     "dispatch.png": ("figure-3-dispatch-scale-aware", "Economic dispatch with scale-aware steps"),
     "theory.png": ("theory-clipped", "Measured growth with bounds dashed, for five values of beta"),
-    "frontier.png": (
-        "beyond-the-paper",
-        "All learners on the three experiments of the paper: mean loss against violation",
-    ),
 }
 """Names of pictures, the figures of the reproduction that they stand for, and their captions."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,28 +19,37 @@ EVERY = 60.0
 
 
 class Counter:
-    """Counts what is done, and shows nothing.
+    """Counts what is done.
 
     Arguments:
         total: how much there is to do; None if nobody knows.
         unit: what is counted, or what is done if there is no total.
+        show: called with (completed, description) whenever one of them changes.
     """
 
-    def __init__(self, total: int | None, unit: str = "cells") -> None:
-        self.total, self.unit = total, unit
+    def __init__(
+        self,
+        total: int | None,
+        unit: str = "cells",
+        show: Callable[[int, str | None], None] = lambda completed, description: None,
+    ) -> None:
+        self.total, self.unit, self._show = total, unit, show
         self.known = self.played = 0
         self._begun = time.monotonic()
 
     def skip(self, count: int) -> None:
         """Count what an earlier call has done."""
         self.known += count
+        self._show(self.known + self.played, None)
 
     def advance(self, count: int = 1) -> None:
         """Count what is done now."""
         self.played += count
+        self._show(self.known + self.played, None)
 
     def describe(self, text: str) -> None:
         """Say what is done next."""
+        self._show(self.known + self.played, text)
 
     def line(self) -> str:
         """Return how much is done, and about how long the rest takes."""
@@ -54,60 +63,6 @@ class Counter:
         if done < self.total and self.played:
             text += f", about {_duration((self.total - done) * seconds / self.played)} left"
         return text
-
-
-class _Log(Counter):
-    """Writes a line to standard error in every minute, also while nothing is finished."""
-
-    def __init__(self, total: int | None, unit: str, every: float) -> None:
-        super().__init__(total, unit)
-        self._every, self._ended = every, threading.Event()
-        self._clock = threading.Thread(target=self._tick, daemon=True)
-        self._clock.start()
-
-    def _tick(self) -> None:
-        told = False
-        while not self._ended.wait(self._every):
-            self.write(self.line())
-            told = True
-        if told or self.total is not None:
-            self.write(self.line())  # where the count ended
-
-    def describe(self, text: str) -> None:
-        """Write what is done next."""
-        self.write(text)
-
-    def write(self, text: str) -> None:
-        """Write a line to standard error."""
-        print(text, file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Write no more lines."""
-        self._ended.set()
-        self._clock.join()
-
-
-class _Bar(Counter):
-    """Counts in a progress bar."""
-
-    def __init__(self, total: int | None, unit: str, bars: Any) -> None:
-        super().__init__(total, unit)
-        self._bars = bars
-        self._bar = bars.add_task(unit, total=total)
-
-    def skip(self, count: int) -> None:
-        """Count what an earlier call has done."""
-        super().skip(count)
-        self._bars.update(self._bar, completed=self.known + self.played)
-
-    def advance(self, count: int = 1) -> None:
-        """Count what is done now."""
-        super().advance(count)
-        self._bars.advance(self._bar, count)
-
-    def describe(self, text: str) -> None:
-        """Show what is done next beside the bar."""
-        self._bars.update(self._bar, description=text)
 
 
 def _duration(seconds: float) -> str:
@@ -141,34 +96,53 @@ def counting(
     from rich.console import Console
 
     console = Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):
-        log = _Log(total, unit, every)
-        if address:
-            log.write(f"Dask dashboard: {address}")
-        try:
-            yield log
-        finally:
-            log.close()
-        return
+    watched = console.is_terminal or console.is_jupyter
     if address:
-        console.print(f"Dask dashboard: {address}")
-    with _bars(console, total) as bars:
-        yield _Bar(total, unit, bars)
+        _write(f"Dask dashboard: {address}")
+    with (_bar if watched else _log)(console, total, unit, every) as counter:
+        yield counter
 
 
-def _bars(console: Any, total: int | None) -> Any:
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _write(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
-    text = TextColumn("{task.description}")
-    if total is None:
-        return Progress(SpinnerColumn(), text, TimeElapsedColumn(), console=console, transient=True)
-    columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console)
+
+@contextmanager
+def _log(console: Any, total: int | None, unit: str, every: float) -> Iterator[Counter]:
+    """Write a line in every minute, also while nothing is finished."""
+    counter = Counter(total, unit, lambda _, text: None if text is None else _write(text))
+    ended = threading.Event()
+
+    def tick() -> None:
+        told = False
+        while not ended.wait(every):
+            _write(counter.line())
+            told = True
+        if told or total is not None:
+            _write(counter.line())  # where the count ended
+
+    clock = threading.Thread(target=tick, daemon=True)
+    clock.start()
+    try:
+        yield counter
+    finally:
+        ended.set()
+        clock.join()
+
+
+@contextmanager
+def _bar(console: Any, total: int | None, unit: str, every: float) -> Iterator[Counter]:
+    """Show a bar, or a spinner if nobody knows how much there is to do."""
+    from rich import progress as rich
+
+    text = rich.TextColumn("{task.description}")
+    columns: tuple[Any, ...] = (rich.SpinnerColumn(), text, rich.TimeElapsedColumn())
+    if total is not None:
+        columns = (text, rich.BarColumn(), rich.MofNCompleteColumn(), rich.TimeRemainingColumn())
+    with rich.Progress(*columns, console=console, transient=total is None) as bars:
+        task = bars.add_task(unit, total=total)
+
+        def show(completed: int, description: str | None) -> None:
+            bars.update(task, completed=completed, description=description)
+
+        yield Counter(total, unit, show)

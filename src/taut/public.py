@@ -34,7 +34,6 @@ from .learners import (
 )
 from .play.simulate import simulate
 from .play.step import announce, init, step
-from .play.threads import simulate_all
 from .player.guards import Limits
 from .player.hooks import Event
 from .player.player import Player
@@ -59,11 +58,12 @@ from .problem.streams import adversary
 from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened
 from .runs.run import Run
 from .sweeps import Cell, Sweep, sweep
+from .sweeps.executors import simulate_all
 
 NEEDING_CVXPY = {
     "from_cvxpy": "taut.modelling.model",
     "previous": "taut.modelling.translation.parameters",
-    "recourse": "taut.modelling.recourse.recourse",
+    "recourse": "taut.modelling.translation.reading",
 }
 """Names whose modules load CVXPY; they wait until they are used."""
 

@@ -336,7 +336,7 @@ def test_an_interrupted_run_has_the_results_of_finished_streams(tmp_path, monkey
     with pytest.raises(KeyboardInterrupt):
         play(tmp_path, **wanted)
     assert {key[0] for key in results.read_all(tmp_path)} == {"toy"}
-    assert results.read_machine(tmp_path)["taut"]
+    assert results.read_json(tmp_path / "machine.json")["taut"]
     assert CliRunner().invoke(app, ["arena", "report", str(tmp_path)]).exit_code == 0
     monkeypatch.setattr(run, "_stored", real)
     resumed = play(tmp_path, **wanted)

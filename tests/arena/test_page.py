@@ -9,8 +9,8 @@ import pytest
 
 import chromium
 from taut.arena import STREAMS, results
-from taut.arena.report import page_of, payload, write_data, write_page
-from taut.arena.report.page import paper_of
+from taut.arena.report import page_of, write_data, write_page
+from taut.arena.report.page import paper_of, payload
 from taut.arena.score import board, leaderboard, sensitivity
 
 

@@ -10,7 +10,7 @@ import made_results
 import numpy as np
 import pytest
 
-from taut.arena import STREAMS, results, score, statistics
+from taut.arena import STREAMS, report, results, score, statistics
 from taut.arena.report import page, tables
 from taut.arena.score import board, boards_of, exponents, front, leaderboard
 
@@ -209,25 +209,22 @@ def test_a_changed_digit_and_a_swapped_file_are_noticed(tmp_path):
         results.read_all(tmp_path)
 
 
-def test_times_have_a_checksum_and_belong_to_their_result(tmp_path):
-    mine, poor = (made_results.made("toy", learner, 256) for learner in ("mine", "poor"))
-    for one, seconds in ((mine, 1.5), (poor, 2.5)):
-        results.write(tmp_path, one, seconds)
-        assert results.seconds_of(tmp_path, one) == seconds
-    path = tmp_path / "times" / mine.file
+def test_files_beside_the_results_grow_and_have_a_checksum(tmp_path):
+    path = tmp_path / "times.json"
+    assert results.read_json(path) == {}
+    results.update_json(path, {"one": 1.5})
+    results.update_json(path, {"other": 2.5})
+    assert results.read_json(path) == {"one": 1.5, "other": 2.5}
     text = path.read_text()
     for content, reason in (
         (text.replace("1.5", "1.25"), "checksum is wrong"),
-        ((tmp_path / "times" / poor.file).read_text(), "contains the time that belongs into"),
-        (text[:10], "damaged or foreign file"),
-        ("[]", "damaged or foreign file"),
-        ('{"seconds per round": 1.5}', "damaged or foreign file .*sha256"),
+        (text[:10], ""),
+        ("[]", ""),
+        ('{"one": 1.5}', "sha256"),
     ):
         path.write_text(content)
-        with pytest.raises(ValueError, match=rf"times.*{path.name}: .*{reason}"):
-            results.seconds_of(tmp_path, mine)
-    path.unlink()
-    assert results.seconds_of(tmp_path, mine) is None
+        with pytest.raises(ValueError, match=rf"times.json: got a damaged or foreign .*{reason}"):
+            results.read_json(path)
 
 
 @pytest.mark.parametrize(
@@ -335,7 +332,7 @@ def test_names_of_submitted_results_are_texts_in_every_table(folder, tmp_path, m
         assert "| `$\\input{x}$ 'a'\\|[/b] % <b>` |" in row
         assert len(re.findall(r"(?<!\\)\|", row)) == 1 + len(tables.DOCUMENTED)
     assert rows
-    assert "[/b]" in tables.text(folder)
+    assert "[/b]" in report.text(folder)
 
 
 def test_reasons_that_are_no_json_are_blamed_on_their_file(folder, tmp_path):
@@ -359,15 +356,14 @@ def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
     (row,) = [line for line in text.splitlines() if line.startswith("| `toy` |")]
     assert row.count("|") == 8  # the bars of |x_1| do not end cells
     assert written[1].stat().st_size > 10_000
-    tables.write_docs(folder, file)
-    assert file.read_text() == text  # once more changes nothing
+    assert f"{tables.markdown(folder)}{tables.END}" in text  # once more changes nothing
     paper = tables.latex(folder)
     assert r"\multicolumn{2}{c}{polytope}" in paper
     assert "poor" not in paper  # it did not play on every stream
     assert paper.count(r"\\") == 2 + 3
     assert "poor" in tables.latex(folder, ("poor", "mine"))
     assert r"at most $0.001\,G_g D$ per round" in paper
-    shown = tables.text(folder)
+    shown = report.text(folder)
     assert "half-space" in shown
     assert max(map(len, shown.splitlines())) <= 80
     with pytest.raises(ValueError, match="without the lines"):
@@ -375,7 +371,9 @@ def test_tables_for_documentation_paper_and_terminal(folder, tmp_path):
 
 
 def test_what_was_left_out_is_kept(folder):
-    assert json.loads((folder / "left_out.json").read_text())[0][1] == "yu-neely"
+    assert results.read_json(folder / "left_out.json") == {
+        "toy / yu-neely": "the constraints are not affine"
+    }
 
 
 def test_the_bold_regret_is_the_best_of_those_that_keep_the_constraints(tmp_path):

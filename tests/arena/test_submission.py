@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -167,26 +168,25 @@ def test_seeds_of_a_release_are_verified_and_do_not_join_the_board(tmp_path):
     )
     checked = submission.check(folder)
     assert checked.complaints == ()
-    data = suite.data_of(stream, chosen, 32)
+    data = stream.data(chosen, 32)
     assert not np.array_equal(data, stream.data(2, 32))
     with pytest.raises(ValueError, match="other seeds than the public ones"):
         submission.add_submission(tmp_path / "board", folder)
-    with pytest.raises(ValueError, match="has 1 recording"):
-        suite.data_of(STREAMS["dispatch"], chosen, 32)
+    with pytest.raises(ValueError, match="expected at most the 1 of the stream"):
+        STREAMS["dispatch"].data(chosen, 32)
 
 
 def facts_of(stream):
     """A checksum of the data, and loss and constraints of the first round at a point near the
     centre."""
-    data = suite.data_of(stream, (0,), 64)
-    first = taut.arena.stream.first_rounds(data, 1)
+    data = stream.data((0,), 64)
+    first = stream.rows.round(jax.tree.map(lambda a: a[0, 0], data))
     point = jnp.asarray(stream.rows.domain.project(stream.rows.domain.centre + 0.1))
-    losses, values = submission._evaluated(stream, first, np.asarray(point)[None, None])
     return {
         "version": stream.version,
         "data": suite.checksum(data),
-        "loss": float(losses[0, 0]),
-        "constraints": float(np.abs(values).sum()),
+        "loss": float(first.loss(point)),
+        "constraints": float(np.abs(first.constraints(point).values).sum()),
     }
 
 

@@ -28,12 +28,14 @@ def played():
     learner = taut.HalfSpace(0.2, 2.0, memory=None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(simulation, "ROOM", 5)
-        grown, larger = [], simulation.Simulation._larger
+        grown, padded = [], simulation.Simulation._padded
         patch.setattr(
-            simulation.Simulation, "_larger", lambda self: grown.append(self.room) or larger(self)
+            simulation.Simulation,
+            "_padded",
+            lambda self, carry: grown.append(self.room) or padded(self, carry),
         )
         run = taut.simulate(learner, game, tangents(), seeds=SEEDS, record=("decisions",), chunk=16)
-    assert grown == [5, 10]  # in two different chunks
+    assert grown == [10, 20]  # in two different chunks
     return game, run
 
 

@@ -9,10 +9,10 @@ import pytest
 
 import taut
 from learners import three_rounds
-from learners.harness import World, broken, long_run, long_stream
+from learners.harness import World, broken, conforms, long_run, long_stream
 from taut.learners import BlockFrankWolfe, bounds
 from taut.learners.block_frank_wolfe import CARDS, _frank_wolfe
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, problems
 from taut.testing.playing import shared_run, shared_stream
 
 K = three_rounds.CONSTANTS
@@ -20,7 +20,7 @@ K = three_rounds.CONSTANTS
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 def frank_wolfe(x, y, minimise, steps):

@@ -16,17 +16,18 @@ from learners.harness import (
     check_golden,
     check_inequality,
     check_law,
+    conforms,
     known,
     positive,
 )
 from taut.learners.clipped_ogd import CARDS
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, playing, problems
 from taut.testing.playing import shared_run, shared_stream, tuned
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    conforms(card, check)
 
 
 # -- Three rounds by hand

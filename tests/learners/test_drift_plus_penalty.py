@@ -14,17 +14,18 @@ from learners.harness import (
     check_golden,
     check_inequality,
     check_law,
+    conforms,
     known,
     positive,
 )
 from taut.learners.drift_plus_penalty import CARDS
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, playing, problems
 from taut.testing.playing import shared_run, shared_stream
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 # -- Three rounds by hand

@@ -10,9 +10,10 @@ import pytest
 from scipy.optimize import linprog
 
 import taut
+from learners.harness import conforms
 from taut.learners import DualMirror
 from taut.learners.dual_mirror import CARDS
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, problems
 
 RATE = 0.2
 ACTIONS, RESOURCES = 5, 3
@@ -20,7 +21,7 @@ ACTIONS, RESOURCES = 5, 3
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 def loss(x, z):

@@ -11,19 +11,19 @@ import pytest
 
 import taut
 from learners import half_space_reference as reference
-from learners.harness import check_formula
+from learners.harness import check_formula, conforms
 from taut.judge.guarantees import setting_of
 from taut.learners.half_space import guarantees as half_space_guarantees
 from taut.learners.half_space import method as half_space
 from taut.learners.half_space.joint_projection import project_jointly
 from taut.learners.half_space.method import CARDS, HalfSpace
 from taut.learners.schedules import AdaGradNorm, Constant, Inverse, InverseRoot
-from taut.testing import parametrize_with_checks, run_check
+from taut.testing import parametrize_with_checks
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check)
+    conforms(card, check)
 
 
 # -- Golden rounds: three rounds of three moving half-planes on the unit disc, from (0.5, 0)
@@ -469,7 +469,9 @@ def test_a_constraint_without_slope_is_not_the_most_violated_half_space():
     models = half_space._Models(
         jnp.asarray([[0.0, 0.0], [0.6, 0.8], [1.0, 0.0]]), jnp.asarray([0.0, -0.5, -0.7])
     )
-    assert half_space._most_violated(models).tolist() == [False, True, False]
+    first, normal, distance = half_space._most_violated(models)
+    assert first.tolist() == [False, True, False]
+    assert (normal.tolist(), float(distance)) == ([0.6, 0.8], -0.5)
 
 
 @pytest.mark.parametrize(("margin", "multiplier"), [(0.0, 1.75), (0.1, 2.0)])

@@ -9,17 +9,17 @@ import pytest
 
 import taut
 from learners import three_rounds
-from learners.harness import check_formula
+from learners.harness import check_formula, conforms
 from taut.learners import NoSlater
 from taut.learners.no_slater import CARDS
-from taut.testing import parametrize_with_checks, playing, run_check
+from taut.testing import parametrize_with_checks
 
 K = three_rounds.CONSTANTS
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 def test_three_rounds():

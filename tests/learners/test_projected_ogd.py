@@ -14,15 +14,16 @@ from learners.harness import (
     check_golden,
     check_inequality,
     check_law,
+    conforms,
     known,
 )
 from taut.learners.projected_ogd import CARDS
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, problems
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 # -- Three rounds by hand

@@ -135,6 +135,6 @@ def test_functions_answer_for_every_learner():
     key = jax.random.key(0)
     assert protocols.seeded(Plain(0.1), state, key) is state
     assert protocols.points_of(Plain(0.1), state) == (state.x,)
-    assert protocols.side_by_side(Plain(0.1))
+    assert Plain(0.1).side_by_side
     assert not Plain.request_first
     assert taut.learners.DualMirror.request_first

@@ -5,15 +5,15 @@ import pytest
 
 import taut
 from learners import three_rounds
-from learners.harness import World
+from learners.harness import World, conforms
 from taut.learners.recoo import CARDS, Recoo
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, problems
 from taut.testing.playing import quick_compilation
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 def test_three_rounds():

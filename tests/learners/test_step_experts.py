@@ -10,17 +10,17 @@ import pytest
 
 import taut
 from learners import attack, three_rounds
-from learners.harness import broken, check_formula
+from learners.harness import broken, check_formula, conforms
 from taut.learners import StepExperts, bounds
 from taut.learners.step_experts import CARDS
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, problems
 
 K = three_rounds.CONSTANTS
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 def test_three_rounds_of_three_copies():

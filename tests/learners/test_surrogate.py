@@ -10,10 +10,10 @@ import pytest
 
 import taut
 from learners import attack, three_rounds
-from learners.harness import broken, check_formula
+from learners.harness import broken, check_formula, conforms
 from taut.learners import OptimisticSurrogate, QuadraticPotential, StrongSurrogate, Surrogate
 from taut.learners.surrogate import CARDS, ExponentialPotential, largest_exponent
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, problems
 from taut.testing.playing import quick_compilation
 
 K = three_rounds.CONSTANTS
@@ -21,7 +21,7 @@ K = three_rounds.CONSTANTS
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 # -- Three rounds

@@ -7,16 +7,16 @@ import pytest
 
 import taut
 from learners import attack, three_rounds
-from learners.harness import broken, check_formula
+from learners.harness import broken, check_formula, conforms
 from taut.learners import YuNeely, bounds
 from taut.learners.yu_neely import CARDS
-from taut.testing import parametrize_with_checks, playing, problems, run_check
+from taut.testing import parametrize_with_checks, problems
 from taut.testing.playing import shared_run, shared_stream, tuned
 
 
 @parametrize_with_checks(CARDS)
 def test_conformance(card, check):
-    run_check(card, check, (playing.home(card),))
+    conforms(card, check)
 
 
 def test_three_rounds_with_two_rows():

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 from model_helpers import rng_of
 
-from taut.modelling.translation.alike import grouped
-from taut.modelling.translation.translate import translate, translate_rows
+from taut.modelling.translation.translate import grouped, translate, translate_rows
 
 
 def storage(steps):
@@ -82,3 +81,11 @@ def test_other_exponents_axes_and_signs_are_other_structures():
     np.testing.assert_allclose(
         joined(terms)({x.id: x.value}, {}), np.concatenate([np.ravel(t.value) for t in terms])
     )
+
+
+def test_constants_that_an_operation_depends_on_stay_with_their_expression():
+    x = cp.Variable(2)
+    terms = [cp.quad_over_lin(x, 1.0 + k) for k in range(4)]
+    terms += [cp.quad_form(x, (1.0 + k) * np.eye(2)) for k in range(4)]
+    x.value = rng_of(8).uniform(0.5, 1, size=2)
+    np.testing.assert_allclose(joined(terms)({x.id: x.value}, {}), [t.value for t in terms])

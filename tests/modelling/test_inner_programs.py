@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from taut.modelling.recourse.inner import Inner
+from taut.modelling.recourse.inner_minimum import Inner
 from taut.modelling.recourse.interior_point import solve
 from taut.modelling.recourse.vertices import TooMany, multipliers
 

@@ -8,7 +8,9 @@ import pytest
 
 import taut
 from taut.modelling.domains.entry_bounds import Row, propagated
-from taut.modelling.translation.affine_forms import AffineForms, of_decisions
+from taut.modelling.domains.simple_domain import derived_domain
+from taut.modelling.translation.inequalities import stated_rows
+from taut.modelling.translation.statement import Request, Statement
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 
@@ -178,16 +180,22 @@ def test_rows_of_the_domain_are_tightened_too():
     np.testing.assert_allclose(values, [0.05, -0.35, -0.4])  # x >= 0.1; the sum stays what it is
 
 
+def domain_of(loss, constraints):
+    """The domain alone: the constants of large models take long."""
+    statement = Statement(Request(loss, constraints))
+    return derived_domain(statement, stated_rows(statement.stated), [], False).domain
+
+
 def test_bounds_of_many_entries_follow_from_rows_and_norms():
     many = cp.Variable(510, name="many")
     for constraints, low, high in (
         ([cp.sum(many) <= 3, many >= 0], 0, 3),
         ([cp.norm_inf(many - 1) <= 2], -1, 3),
     ):
-        domain = taut.from_cvxpy(cp.sum(many), constraints).domain
+        domain = domain_of(cp.sum(many), constraints)
         np.testing.assert_allclose(domain.lower, low)
         np.testing.assert_allclose(domain.upper, high)
-    ball = taut.from_cvxpy(cp.sum(many), [cp.norm(many) <= 2]).domain
+    ball = domain_of(cp.sum(many), [cp.norm(many) <= 2])
     assert (type(ball), ball.radius) == (taut.Ball, 2.0)
 
 
@@ -223,7 +231,7 @@ def test_affine_forms_agree_with_cvxpy():
     random = np.random.default_rng(6)
     a, b = random.normal(size=(4, 2)), random.normal(size=(3, 2))
     model = taut.from_cvxpy(cp.sum(y) + cp.sum(s), [cp.abs(y) <= 1, cp.abs(s) <= 1])
-    forms: AffineForms = of_decisions(model)
+    forms = model.forms
     flat = random.normal(size=model.size)
     values = model.present(flat)
     y.value, s.value = values["y"], values["s"]

@@ -14,7 +14,7 @@ import numpy as np
 from statement import FOUR, Case, Game, Program, parts
 
 import taut
-from taut.jaxpr import in_numpy as numpy_programs
+from without_compiling import in_numpy
 
 ROUNDS = {"HalfSpace": 40, "ClippedOGD": 120}
 """Rounds that each learner plays."""
@@ -28,27 +28,6 @@ SOLVED = 8
 SAMPLES = 1000
 SHARE = 0.01
 """The largest mean violation of a learner, as a share of the largest constraint value."""
-
-
-def in_numpy(function: Any) -> Any:
-    """The function, traced for the shapes of its first call and evaluated in NumPy, or compiled if
-    that is not possible."""
-    kept: dict[Any, Any] = {}
-
-    def call(*given: Any) -> Any:
-        leaves, tree = jax.tree.flatten(given)
-        leaves = [np.asarray(leaf) for leaf in leaves]
-        key = (tree, *((leaf.shape, leaf.dtype) for leaf in leaves))
-        if key not in kept:
-            traced, shape = jax.make_jaxpr(function, return_shape=True)(*given)
-            kept[key] = numpy_programs.in_numpy(traced, 1), jax.tree.structure(shape)
-        program, form = kept[key]
-        if program is None:
-            return jax.tree.map(np.asarray, jax.jit(function)(*given))
-        results = program.run([leaf[None] for leaf in leaves])
-        return jax.tree.unflatten(form, [result[0] for result in results])
-
-    return call
 
 
 class Played:

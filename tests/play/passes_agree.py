@@ -20,7 +20,7 @@ ROUNDS, SEEDS = 25, (1, 3, 10)
 ALL = tuple(each.name for each in PASSES)
 EVERY_PASS = ("half-space", "clipped-ogd")
 """Learners that also play with each pass alone."""
-OTHERS = ("averaged-smooth", "drift-plus-penalty", "recoo", "surrogate")
+OTHERS = ("drift-plus-penalty", "recoo", "surrogate", "surrogate-optimistic")
 """Learners that play with all passes and with none, unless all learners are asked for. Together
 with the above they have one, three and ten seeds and both float types."""
 

@@ -273,7 +273,7 @@ def test_another_stream_is_refused(stopped, changed):
 
 
 def test_a_checkpoint_of_another_version_is_refused(stopped, monkeypatch):
-    monkeypatch.setattr("taut.play.fingerprint.VERSION", "99.0")
+    monkeypatch.setattr("taut.play.checkpoint.VERSION", "99.0")
     with pytest.raises(ValueError, match="a call with a different version of taut or jax"):
         play(targets(rounds=ROUNDS), stopped)
 

@@ -119,14 +119,12 @@ def test_random_programs_have_the_values_and_derivatives_that_jax_gives_them(see
         np.testing.assert_allclose(made.slopes(x, z)[1], slopes, **close)
         which, one = np.array([5, 0, 2]), np.arange(POINTS)
         own = jax.tree.map(lambda a: a[0, :POINTS, None], z)
-        for order, part in enumerate(made.rows(x, own, which, second=True)):
+        sums = made.of_one_entry().sums(x, (own, which[:, None]), 1, second=True)
+        for order, part in enumerate(sums[:3]):
             expected = (values, slopes, bent)[order][one, one, which]
             np.testing.assert_allclose(part, expected, **close)
         assert made.count(x, z) == 6
     for made in evaluations(function, "one value", monkeypatch):
-        products = made.products(x, z, directions)
-        expected = np.einsum("prij,kj->kpri", hessian, directions)
-        np.testing.assert_allclose(products, expected, **close)
         data = jax.tree.map(lambda a: np.repeat(a, POINTS, axis=0), z)
         sums = made.sums(x, data, ROUNDS - 1, second=True, probe=0.1 * directions[0])
         for part, total in zip(sums[:3], (value, slope, hessian), strict=True):

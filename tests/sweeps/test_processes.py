@@ -2,7 +2,6 @@
 sentence."""
 
 import copy
-import multiprocessing
 import pickle
 import threading
 
@@ -110,28 +109,20 @@ def go_on(parts):
     return player, run, problem, learner
 
 
-def spawned(jobs):
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.map_async(go_on, jobs).get(
-            timeout=500
-        )  # a pool would wait forever for a worker that ended
-
-
 def by_joblib(jobs):
     results = joblib.Parallel(n_jobs=2, backend="loky")(joblib.delayed(go_on)(job) for job in jobs)
     loky.get_reusable_executor().shutdown(wait=True)
     return results
 
 
-@pytest.mark.parametrize("start", [spawned, by_joblib])
-def test_learners_problems_players_and_runs_travel_to_other_processes_and_back(start, monkeypatch):
+def test_learners_problems_players_and_runs_travel_to_other_processes_and_back(monkeypatch):
     monkeypatch.setenv("JAX_ENABLE_X64", "1")  # for the new processes
     jobs = []
     for seed in range(2):
         player = taut.Player(CLIPPED, GAME)
         player.observe(targets(seed=9)[0])
         jobs.append((CLIPPED, GAME, player, targets(seed=seed)))
-    results = start(jobs)
+    results = by_joblib(jobs)
     for job, (player, run, problem, learner) in zip(jobs, results, strict=True):
         mine, own_run, *_ = go_on(job)
         assert_bit_equal(run, own_run)

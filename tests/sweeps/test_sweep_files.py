@@ -86,57 +86,6 @@ def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
     assert Store(sweep.folder).failure(sweep._identities["0.2"]) is None
 
 
-def test_rows_of_a_damaged_index_are_not_kept(sweep):
-    parquet = pytest.importorskip(
-        "pyarrow.parquet", reason="the index needs pyarrow, which taut[cluster] installs"
-    )
-    path = sweep.folder / INDEX
-    content, right = path.read_bytes(), parquet.read_table(path).to_pylist()
-    before = path.stat().st_mtime_ns
-    sweep.resume()
-    assert (
-        path.stat().st_mtime_ns == before
-    )  # a finished sweep writes nothing, so that a disk may be read-only
-    forged = parquet.read_table(path).to_pylist()
-    forged[-1]["loss"] = 1e9
-    arrow = pytest.importorskip("pyarrow")
-    parquet.write_table(arrow.Table.from_pylist(forged), path)
-    taut.sweep(CELLS[:1], folder=sweep.folder)
-    assert {row["name"] for row in parquet.read_table(path).to_pylist()} == {"0.1"}
-    rng, kept = np.random.default_rng(0), 0
-    for _ in range(30):
-        torn = bytearray(content)
-        torn[rng.integers(len(torn))] ^= 1 << int(rng.integers(8))
-        path.write_bytes(torn)
-        taut.sweep(CELLS[:1], folder=sweep.folder)
-        found = parquet.read_table(path).to_pylist()
-        assert all(row in right for row in found)
-        kept += len(found) == len(right)
-    assert kept < 30
-    path.write_bytes(content)
-    taut.sweep(CELLS[:1], folder=sweep.folder)
-    assert parquet.read_table(path).to_pylist() == right
-
-
-def test_a_small_index_that_declares_a_large_table_is_not_read(sweep, caplog):
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = sweep.folder / INDEX
-    same = arrow.array(np.zeros(2_000_000, np.int64))
-    many = arrow.table({"name": same, "cell": same, "loss": same})
-    text = arrow.DictionaryArray.from_arrays(np.zeros(2_000, np.int32), ["x" * 30_000_000])
-    long = arrow.table({"name": text, "cell": text})
-    for table, reason in ((many, "2000000 rows of 3 columns"), (long, "its rows take more than")):
-        parquet.write_table(table, path, compression="zstd")
-        assert path.stat().st_size < 60_000
-        before = arrow.default_memory_pool().max_memory()
-        caplog.clear()
-        taut.sweep(CELLS[:1], folder=sweep.folder)
-        assert reason in caplog.text
-        assert arrow.default_memory_pool().max_memory() - before < 2**30
-        assert {row["name"] for row in parquet.read_table(path).to_pylist()} == {"0.1"}
-
-
 def full(*args, **options):
     raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -3,9 +3,7 @@
 Read `stream` first (what a stream is), then `registry` (`STREAMS` has every stream by name),
 `streams` (one file per stream) and `comparators` (the losses that regret is measured against). The
 contest: `entries` (which learners play on which stream), `run` (plays them and checks their
-bounds), `results` (the files), `score` (scores, ranks, Pareto fronts) and `report`. `contest`
-simulates several learners on one problem and stream for the reproduction of the paper
-(`taut.paper`).
+bounds), `results` (the files), `score` (scores, ranks, Pareto fronts) and `report`.
 """
 
 from .registry import STREAMS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -54,9 +53,8 @@ def comparator_loss(
             f"rounds: got {tuple(rounds)}; the stream {stream.name!r} has other data for every "
             "number of rounds"
         )
-    path = (
-        cache_folder() if folder is None else folder
-    ) / f"{stream.name}-{'shifting-' if shifting else ''}{_key(stream, data, rounds)}.json"
+    name = f"{stream.name}-{'shifting-' if shifting else ''}{_key(stream, data, rounds)}.npz"
+    path = (cache_folder() if folder is None else folder) / name
     stored = _stored(path, (seeds, len(rounds)))
     if stored is not None:
         return stored
@@ -74,14 +72,7 @@ def comparator_loss(
                 for k in range(seeds)
             ]
         )
-    checksum = storage.digest({"loss": np.asarray(found, float)})
-    stored_as = {
-        "stream": stream.name,
-        "rounds": list(rounds),
-        "loss": found.tolist(),
-        "sha256": checksum,
-    }
-    storage.write_atomically(path, json.dumps(stored_as).encode())
+    storage.write_arrays(path, {"stream": stream.name}, {"loss": np.asarray(found, float)})
     return found
 
 
@@ -104,13 +95,7 @@ def _stored(path: Path, shape: tuple[int, int]) -> Array | None:
     """A stored result; `None` if there is none or it is damaged, in which case it is computed
     again."""
     try:
-        entries = json.loads(storage.read_file(path, "folder", "a stored comparator"))
-        found, checksum = np.array(entries["loss"], float), entries["sha256"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        found = storage.read_arrays(path)[1]["loss"]
+    except (OSError, ValueError, KeyError):
         return None
-    right = (
-        found.shape == shape
-        and np.all(np.isfinite(found))
-        and checksum == storage.digest({"loss": found})
-    )
-    return found if right else None
+    return found if found.shape == shape and np.all(np.isfinite(found)) else None

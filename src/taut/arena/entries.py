@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -316,7 +315,5 @@ def entries(
 
 def described(learner: Learner) -> str:
     """The parameters of a learner in one line, the same in every process."""
-    if inspect.isclass(learner):
-        raise TypeError(f"learner: got the class {learner!r}; expected a learner")
     with np.printoptions(precision=8, threshold=8):
         return repr(learner)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .. import storage
 from ..jax_internals import trace_state
 from ..learners.base import Learner
 from ..learners.protocols import Delayed, Grows, RequestFirst, is_random, seeded
@@ -22,13 +19,14 @@ from ..problem.problem import Problem
 from ..problem.rounds import FullInformation
 from .stream import one_seed
 
-__all__ = ["FILE", "ORACLES", "Calls", "count_calls", "read_calls", "write_calls"]
+__all__ = ["FILE", "ORACLES", "Calls", "count_calls"]
 
 ORACLES = ("loss", "gradient", "values", "pullback", "project", "minimise")
 """Loss values, loss gradients, evaluations of all constraints, products with their Jacobian,
 projections onto the domain, and linear minimisations over it."""
 ROUNDS = 64
 FILE = "oracles.json"
+"""The file beside the results with the calls by learner."""
 Calls = Mapping[str, float]
 
 
@@ -129,27 +127,3 @@ def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROU
 
 def _count_of(problem: Problem) -> int:
     return problem.constants.constraint_count or 1
-
-
-def write_calls(folder: Path, found: Mapping[str, Calls]) -> None:
-    """Add the calls of learners to those that are known."""
-    known = {**read_calls(folder), **found}
-    storage.write_atomically(folder / FILE, json.dumps(known, indent=0, sort_keys=True).encode())
-
-
-def read_calls(folder: Path) -> dict[str, Calls]:
-    """Return the calls by learner; empty if none were counted."""
-    path = folder / FILE
-    if not path.is_file():
-        return {}
-    try:
-        told = json.loads(path.read_bytes())
-        return {
-            str(name): {str(oracle): float(n) for oracle, n in calls.items()}
-            for name, calls in told.items()
-        }
-    except (ValueError, AttributeError, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
-            "writes it anew"
-        ) from error

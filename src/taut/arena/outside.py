@@ -18,7 +18,7 @@ from ..engine import Array
 from .stream import Stream, one_seed
 from .streams import dispatch, microgrid
 from .streams.ad_pacing import RATE, prices
-from .streams.linear import half_spaces
+from .streams.half_spaces import half_spaces
 
 __all__ = ["OUTSIDE", "Outside"]
 

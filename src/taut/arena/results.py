@@ -20,28 +20,13 @@ from ..learners.base import QUANTITIES as BOUNDED
 if TYPE_CHECKING:
     import pandas
 
-__all__ = [
-    "FORMAT",
-    "LEFT_OUT",
-    "QUANTITIES",
-    "Result",
-    "add_from_csv",
-    "check_names",
-    "index",
-    "read",
-    "read_all",
-    "read_machine",
-    "read_reasons",
-    "seconds_of",
-    "write",
-    "write_machine",
-]
+__all__ = ["LEFT_OUT", "MACHINE", "QUANTITIES", "TIMES", "Result", "add_from_csv", "read_all"]
 
 FORMAT = 1
 """The version of the file format."""
-MACHINE = "machine.json"
-LEFT_OUT = "left_out.json"
-"""The file with the reasons why learners did not play."""
+MACHINE, TIMES, LEFT_OUT = "machine.json", "times.json", "left_out.json"
+"""Files beside the results: on which machine they were played, how many seconds a round took by the
+file of a result, and why learners did not play, by stream and learner."""
 QUANTITIES = (*BOUNDED, "shifting regret", "violating rounds")
 """What is measured: the quantities that theorems bound, regret against a comparator that changes
 its decision, and the number of rounds with g > 0."""
@@ -72,23 +57,22 @@ class Result:
     """The version of taut, or of what was played elsewhere."""
 
     def __post_init__(self) -> None:
-        for name in ("stream", "learner", "variant"):
-            if not isinstance(getattr(self, name), str) or not getattr(self, name):
-                raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a text")
-        arguments.count("horizon", self.horizon)
-        missing = [name for name in ("regret", "violation") if name not in self.values]
-        if missing:
-            raise ValueError(
-                f"values: got none for {missing[0]!r}; expected at least regret and violation, by "
-                "seed"
-            )
-        sizes = set()
+        for name in ("stream", "learner", "variant", "parameters", "origin", "version"):
+            text = getattr(self, name)
+            if not isinstance(text, str) or not (text or name in ("parameters", "version")):
+                raise TypeError(f"{name}: got {text!r}; expected a text")
+        for name in ("horizon", "stream_version"):
+            arguments.count(name, getattr(self, name))
+        for name in ("regret", "violation"):
+            if name not in self.values:
+                raise ValueError(
+                    f"values: got none for {name!r}; expected at least regret and violation, by "
+                    "seed"
+                )
         for name, values in self.values.items():
             arguments.one_of("values", name, QUANTITIES)
-            sizes.add(len(values))
-            if not values or not all(
-                isinstance(v, (int, float)) and math.isfinite(v) for v in values
-            ):
+            numbers = all(isinstance(v, (int, float)) and math.isfinite(v) for v in values)
+            if not values or not numbers:
                 raise ValueError(
                     f"values: got {values!r} for {name!r}; expected a finite number per seed"
                 )
@@ -97,14 +81,11 @@ class Result:
                     f"values: got {min(values)} for {name!r}; expected numbers that are not "
                     "negative"
                 )
+        sizes = {len(values) for values in self.values.values()}
         if len(sizes) > 1:
             raise ValueError(
                 f"values: got {sorted(sizes)} seeds; expected the same number for all quantities"
             )
-        for name in ("parameters", "origin", "version"):
-            if not isinstance(getattr(self, name), str):
-                raise TypeError(f"{name}: got {getattr(self, name)!r}; expected a text")
-        arguments.count("stream_version", self.stream_version)
         for name, bound in self.bounds.items():
             arguments.one_of("bounds", name, BOUNDED)
             arguments.real("bounds", bound)
@@ -139,17 +120,10 @@ class Result:
         return f"{self.stream}/{safe}-{self.horizon}-{short}.json"
 
 
-def write(folder: Path, result: Result, seconds: float | None = None) -> bool:
+def write(folder: Path, result: Result) -> bool:
     """Write a result once; return whether it is new. A result that differs from a stored one of the
-    same name is refused.
-
-    The time per round in seconds is stored apart, because it differs from run to run.
-    """
+    same name is refused."""
     path = folder / "results" / result.file
-    if seconds is not None and not (times := folder / "times" / result.file).exists():
-        measured = {"seconds per round": seconds, "result": result.file}
-        measured[CHECKSUM] = _checksum(measured)
-        storage.write_atomically(times, json.dumps(measured).encode())
     if path.exists():
         if read(path) != result:
             raise ValueError(
@@ -203,23 +177,28 @@ def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
     return found
 
 
-def seconds_of(folder: Path, result: Result) -> float | None:
-    """The time per round of a result, if it was measured. A damaged file is refused."""
-    path = folder / "times" / result.file
+def read_json(path: Path) -> dict[str, Any]:
+    """Return what a file beside the results holds; nothing if there is none. A damaged file is
+    refused."""
     if not path.is_file():
-        return None
+        return {}
     try:
-        measured = json.loads(storage.read_file(path, "folder", "a time of the arena"))
-        if measured.pop(CHECKSUM) != _checksum(measured):
+        found = json.loads(storage.read_file(path, "folder", "a file of the arena"))
+        if found.pop(CHECKSUM) != _checksum(found):
             raise ValueError("its checksum is wrong")
-        if measured["result"] != result.file:
-            raise ValueError(f"it contains the time that belongs into {measured['result']}")
-        return arguments.positive("seconds per round", measured["seconds per round"])
+        return dict(found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
-            "measures the time anew"
+            "writes it anew"
         ) from error
+
+
+def update_json(path: Path, entries: Mapping[str, Any]) -> None:
+    """Add entries to what a file beside the results holds."""
+    known = {**read_json(path), **entries}
+    content = json.dumps({**known, CHECKSUM: _checksum(known)}, indent=0, sort_keys=True)
+    storage.write_atomically(path, content.encode())
 
 
 def _order(result: Result) -> tuple[Any, ...]:
@@ -234,17 +213,11 @@ def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
 
     rows = [
         {
-            "stream": one.stream,
-            "learner": one.learner,
-            "variant": one.variant,
-            "horizon": one.horizon,
+            **{name: getattr(one, name) for name in ("stream", "learner", "variant", "horizon")},
             "seed": seed,
             **{name: values[seed] for name, values in one.values.items()},
-            "origin": one.origin,
-            "version": one.version,
             "stream version": one.stream_version,
-            "parameters": one.parameters,
-            "file": one.file,
+            **{name: getattr(one, name) for name in ("origin", "version", "parameters", "file")},
         }
         for one in results
         for seed in range(one.seeds)
@@ -266,7 +239,7 @@ def write_machine(folder: Path) -> None:
     import jax
 
     from ..engine import VERSION
-    from ..play.threads import cores
+    from ..sweeps.executors import cores
 
     facts = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -275,36 +248,7 @@ def write_machine(folder: Path) -> None:
         "jax": jax.__version__,
         "taut": VERSION,
     }
-    storage.write_atomically(folder / MACHINE, json.dumps(facts, indent=0).encode())
-
-
-def read_machine(folder: Path) -> dict[str, str]:
-    """Return what `write_machine` noted; empty if the folder was never played here."""
-    path = folder / MACHINE
-    if not path.is_file():
-        return {}
-    try:
-        return {str(name): str(value) for name, value in json.loads(path.read_bytes()).items()}
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
-            "writes it anew"
-        ) from error
-
-
-def read_reasons(folder: Path) -> dict[tuple[str, str], str]:
-    """Return why learners did not play, by stream and learner."""
-    path = folder / LEFT_OUT
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_bytes())
-        return {(str(stream), str(name)): str(why) for stream, name, why in content}
-    except (ValueError, TypeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
-            "writes it anew"
-        ) from error
+    update_json(folder / MACHINE, facts)
 
 
 def check_names(learner: str, origin: str) -> None:

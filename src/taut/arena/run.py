@@ -3,7 +3,6 @@ checked."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import arguments, storage
+from .. import arguments
 from ..engine import VERSION, Array
 from ..judge.certificate import Row
 from ..judge.compare import Interval
@@ -131,7 +130,8 @@ def play(
     count = len(wanted) + len(outside)
     if not count:
         return Played(folder, 0, 0, tuple(left_out), (), ())
-    _keep_reasons(folder, left_out)
+    reasons = {f"{stream} / {name}": why for stream, name, why in left_out}
+    results.update_json(folder / results.LEFT_OUT, reasons)
     results.write_machine(folder)
     new, failed, broken = 0, list[str](), list[str]()
     best: dict[tuple[str, int, bool], Array] = {}
@@ -174,16 +174,15 @@ def _stored(
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
-    new = 0
+    new, times = 0, {}
     for entry in played:
         if entry.name not in rows:
             continue
         result = _result(entry, rows[entry.name], _best(entry, best), _best(entry, best, True))
         broken += [f"{entry.name}: {text}" for text in result.broken]
-        spent = rows[entry.name][0].get("seconds")
-        new += results.write(
-            folder, result, None if spent is None else float(spent) / entry.horizon / entry.seeds
-        )
+        times[result.file] = rows[entry.name][0]["seconds"] / entry.horizon / entry.seeds
+        new += results.write(folder, result)
+    results.update_json(folder / results.TIMES, times)
     return new
 
 
@@ -221,12 +220,14 @@ def _play_outside(
     decisions, seconds = decided[at]
     measured = measure(stream, data, decisions[:, :rounds])
     values = {name: tuple(map(float, column)) for name, column in measured.items()}
-    return results.write(folder, replace(result, values=values), seconds)
+    results.update_json(folder / results.TIMES, {result.file: seconds})
+    return results.write(folder, replace(result, values=values))
 
 
 def _count_oracles(folder: Path, wanted: Sequence[Entry]) -> list[str]:
     """Count the calls of every learner on the first stream that it plays; return what failed."""
-    known = oracles.read_calls(folder)
+    path = folder / oracles.FILE
+    known = results.read_json(path)
     first = {entry.card.name: entry for entry in reversed(wanted) if entry.variant == THEORY}
     failed, counted = [], {}
     for name, entry in first.items():
@@ -237,17 +238,8 @@ def _count_oracles(folder: Path, wanted: Sequence[Entry]) -> list[str]:
             counted[name] = oracles.count_calls(entry.learner, entry.problem, data)
         except Exception as error:  # it is listed, as a cell that fails, and the others go on
             failed.append(f"oracle calls of {name}: {type(error).__name__}: {error}")
-    oracles.write_calls(folder, counted)
+    results.update_json(path, counted)
     return failed
-
-
-def _keep_reasons(folder: Path, left_out: list[tuple[str, str, str]]) -> None:
-    """Add the reasons why learners did not play to those of earlier calls."""
-    known = results.read_reasons(folder) | {(s, name): why for s, name, why in left_out}
-    storage.write_atomically(
-        folder / results.LEFT_OUT,
-        json.dumps([[*at, why] for at, why in sorted(known.items())], indent=0).encode(),
-    )
 
 
 def _best(

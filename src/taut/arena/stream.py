@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -216,19 +216,21 @@ class Stream:
         """The number of seeds that are played where `wanted` are asked for."""
         return wanted if self.seeds is None else min(wanted, self.seeds)
 
-    def data(self, seeds: int, rounds: int) -> Any:
-        """The data of the seeds 0, 1, ..., arrays (seed, round, ...)."""
+    def data(self, seeds: int | Sequence[int], rounds: int) -> Any:
+        """The data of a number of seeds, or of these seeds, arrays (seed, round, ...)."""
         arguments.count("rounds", rounds)
-        if self.seeds is not None and seeds > self.seeds:
+        chosen = seeds if isinstance(seeds, Sequence) else range(arguments.count("seeds", seeds))
+        if self.seeds is not None and max(chosen) >= self.seeds:
             raise ValueError(
-                f"seeds: got {seeds}; expected at most the {self.seeds} of the stream {self.name!r}"
+                f"seeds: got {seeds}; expected at most the {self.seeds} of the stream "
+                f"{self.name!r}, numbered from 0"
             )
         if self.longest is not None and rounds > self.longest:
             raise ValueError(
                 f"rounds: got {rounds}; expected at most the {self.longest} of the stream "
                 f"{self.name!r}"
             )
-        drawn = [self.draw(seed, rounds) for seed in range(arguments.count("seeds", seeds))]
+        drawn = [self.draw(seed, rounds) for seed in chosen]
         return jax.tree.map(lambda *parts: np.stack(parts), *drawn)
 
     def missing(self) -> str:

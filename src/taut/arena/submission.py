@@ -173,7 +173,7 @@ def _checked(folder: Path, told: Mapping[str, Any], entry: Mapping[str, Any]) ->
         )
     if not np.all(np.isfinite(decisions)):
         raise ValueError("decisions: got numbers that are not finite")
-    data = suite.data_of(stream, suite.seeds_of(told["seeds"], len(decisions)), rounds)
+    data = stream.data(suite.seeds_of(told["seeds"], len(decisions)), rounds)
     expected = suite.checksum(data)
     if entry["data"] != expected:
         raise ValueError(
@@ -288,7 +288,7 @@ def write_submission(
         stream, file = stream_of(name), f"{name}-{rounds}.npy"
         folder.mkdir(parents=True, exist_ok=True)
         np.save(folder / file, np.asarray(played, float), allow_pickle=False)
-        data = suite.data_of(stream, suite.seeds_of(seeds, len(played)), rounds)
+        data = stream.data(suite.seeds_of(seeds, len(played)), rounds)
         entries.append(
             {
                 "stream": name,

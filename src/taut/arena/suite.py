@@ -7,7 +7,6 @@ belong to the suite any more. A new suite is a new dictionary here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -108,14 +107,3 @@ def checksum(data: Any) -> str:
             else (values.astype(np.int64))
         )
     return storage.digest(leaves)
-
-
-def data_of(stream: Stream, seeds: Sequence[int], rounds: int) -> Any:
-    """Return the data of these seeds, arrays (seed, round, ...)."""
-    if stream.seeds is not None and max(seeds) >= stream.seeds:
-        raise ValueError(
-            f"seeds: got {tuple(seeds)}; the stream {stream.name!r} has {stream.seeds} "
-            f"recording{'s' if stream.seeds > 1 else ''}, numbered from 0"
-        )
-    drawn = [stream.draw(seed, rounds) for seed in seeds]
-    return jax.tree.map(lambda *parts: np.stack(parts), *drawn)

@@ -1,5 +1,4 @@
 """The command line.
 
-Read `main` first; `commands` does what the commands ask for, `arena` has those of the arena, and
-`with_jax` sets JAX up for them.
+Read `main` first; `commands` has those on a user's own problem, `arena` those of the arena.
 """

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .with_jax import WithJax
+from .commands import WithJax
 
 __all__ = ["app"]
 
@@ -115,7 +115,7 @@ def run(
 ) -> None:
     """Play every learner that applies on every stream. The same command continues where it was
     interrupted."""
-    from ..arena.report import tables
+    from ..arena.report import text
     from ..arena.run import HORIZONS, QUICK, SEEDS, play
 
     if jobs is not None and scheduler is not None:
@@ -153,7 +153,7 @@ def run(
             if not learner:
                 typer.echo(f"{stream} is skipped: {reason}")
         if found.cells > len(found.failed):
-            typer.echo(tables.text(out))
+            typer.echo(text(out))
         typer.echo(
             f"{found.cells} cells, {found.new} of them new, in {out}. {len(found.left_out)} pairs "
             "of stream and learner do not apply; left_out.json has the reasons. See also: taut "
@@ -214,16 +214,16 @@ def report(
     json_out: _Json = False,
 ) -> None:
     """Write one page with all results, which needs no network; or print a table for a paper."""
-    from ..arena.report import tables, write_data, write_page, write_tables
+    from ..arena import report as pages
 
     if latex:
-        typer.echo(tables.latex(folder, tuple(_names(learners) or ())), nl=False)
+        typer.echo(pages.latex(folder, tuple(_names(learners) or ())), nl=False)
         return
-    page = write_page(folder, out, site)
-    written = [str(page), *map(str, write_tables(folder, page))]
+    page = pages.write_page(folder, out, site)
+    written = [str(page), *map(str, pages.write_tables(folder, page))]
     if docs is not None:
-        written += [str(path) for path in tables.write_docs(folder, docs)]
-        written.append(str(write_data(folder, docs.with_name("arena-board.json.gz"))))
+        written += [str(path) for path in pages.write_docs(folder, docs)]
+        written.append(str(pages.write_data(folder, docs.with_name("arena-board.json.gz"))))
     typer.echo(json.dumps(written) if json_out else "\n".join(written))
 
 

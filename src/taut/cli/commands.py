@@ -6,11 +6,13 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from ..extras import optional
 from . import origin
@@ -18,7 +20,33 @@ from . import origin
 if TYPE_CHECKING:
     from ..problem.problem import Problem
 
-__all__ = ["certify", "compare", "learner_names", "load_problem", "plot", "read_data", "run"]
+__all__ = ["WithJax", "certify", "compare", "load_problem", "plot", "read_data", "run"]
+
+
+class WithJax(TyperCommand):
+    """A command that computes: with float64 and a persistent compilation cache. They are set up
+    when it is called, so that help and completion do not load JAX."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Set JAX up and run the command."""
+        _prepare()
+        return super().invoke(ctx)
+
+
+def _prepare() -> None:
+    """Enable float64, and a persistent compilation cache unless the user has configured one. Call
+    before any JAX array."""
+    import jax
+
+    from ..engine import remove_damaged_programs
+
+    jax.config.update("jax_enable_x64", True)
+    if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
+        cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
+        jax.config.update("jax_compilation_cache_dir", str(cache))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+        remove_damaged_programs(cache)
+
 
 DEFAULT = "half-space"
 """The learner that is played if none is named."""

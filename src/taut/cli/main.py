@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from . import arena as arena_commands
 from . import commands
-from .with_jax import WithJax
+from .commands import WithJax
 
 if TYPE_CHECKING:
     from ..learners import Card

@@ -356,7 +356,8 @@ def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
         largest = values.max(axis=1, keepdims=True)
         if not np.any(largest > 0):
             break
-        slope = evaluation.rows(at, None, values.argmax(axis=1))[1]
+        which = values.argmax(axis=1)[:, None]
+        slope = evaluation.of_one_entry().slopes(at, (None, which))[1][:, 0]
         with np.errstate(all="ignore"):
             size = np.sum(slope**2, axis=1, keepdims=True)
             move = 1.001 * np.maximum(largest, 0) / np.where(size > 0, size, 1)

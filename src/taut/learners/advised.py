@@ -46,16 +46,15 @@ from .base import (
 )
 from .clipping import clip_of
 from .half_space.announced import enforced, rows_at
+from .half_space.method import HalfSpace
 from .protocols import (
     Delayed,
-    KeepsCuts,
     PlaysPoints,
     RequestFirst,
     StepsFromDecision,
     is_random,
     multiplier_of,
     seeded,
-    side_by_side,
 )
 
 __all__ = ["Advised", "AdvisedState"]
@@ -158,7 +157,7 @@ class Advised(StepsFromDecision, Learner):
     @property
     def side_by_side(self) -> bool:
         """As the learner."""
-        return side_by_side(self.learner)
+        return self.learner.side_by_side
 
     def init(self, x1: jax.Array, count: int) -> AdvisedState:
         """Begin with the state of the learner, and without advice."""
@@ -249,7 +248,7 @@ class Advised(StepsFromDecision, Learner):
         y = project(x)
         rows = None if round is None else rows_at(y, round)
         hold = jnp.ones((), bool)
-        if isinstance(self.learner, KeepsCuts):
+        if isinstance(self.learner, HalfSpace):
             y, hold = self.learner.into_cuts(base, y, project, rows)
         return (y if round is None else enforced(y, round)), hold
 
@@ -274,7 +273,7 @@ class Advised(StepsFromDecision, Learner):
         losses = lax.optimization_barrier(state.losses + (each - least))
         slopes = _with_slope(state.slopes, round.gradient(state.base.x), clip_of(self.learner))
         base = state.base
-        if isinstance(self.learner, KeepsCuts):
+        if isinstance(self.learner, HalfSpace):
             base = self.learner.with_cut_at(base, state.x, round)
         base = self.learner.step(base, round)
         after = state._replace(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -37,7 +38,7 @@ from .base import (
     learner_dataclass,
 )
 from .bounds.averaged import LEFT_OVER
-from .card import Card, Growth
+from .card import ROOT, Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
 from .half_space.method import HalfSpace, sizes
 from .protocols import is_random, multiplier_of, seeded
@@ -172,29 +173,6 @@ class Averaged(Learner):
         inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")
         return cls(inner, rounds, sigma, gradient_sigma, bend, held, rows)
 
-    @classmethod
-    def smooth(
-        cls,
-        constants: Constants,
-        horizon: int,
-        domain: Domain | None = None,
-        sigma: float | None = None,
-    ) -> Averaged:
-        """The same for rows with a bounded curvature L."""
-        return cls.tuned(constants, horizon, domain, sigma, rows="smooth")
-
-    @classmethod
-    def blocks(
-        cls,
-        constants: Constants,
-        horizon: int,
-        domain: Domain | None = None,
-        sigma: float | None = None,
-        block: int | None = None,
-    ) -> Averaged:
-        """The same for any convex rows: each decision is held for a block of rounds."""
-        return cls.tuned(constants, horizon, domain, sigma, rows="convex", block=block)
-
     @property
     def random(self) -> bool:
         """Whether the learner inside draws random numbers."""
@@ -267,7 +245,6 @@ class Averaged(Learner):
         return multiplier_of(self.learner, state.inner._replace(x=state.x), round)
 
     # -- What is proven
-    # ------------------------------------------------------------
 
     def uncovered(self, feedback: Feedback) -> str:
         """Errors of constraint values are covered if sigma is given; those of gradients for affine
@@ -488,7 +465,6 @@ def _start(setting: Setting) -> float:
 
 
 _OURS = "docs/theory.md, Noise"
-_ORACLES = frozenset({"gradient", "values", "pullback", "project"})
 _COST = (
     "m constraint values, m vector-Jacobian products, projections on the domain and all "
     "estimated rows"
@@ -511,11 +487,11 @@ CARDS = (
         affine_constraints=True,
         separate=True,
         feedback=("full", "noisy", "batched"),
-        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt(T log T)", 0.5)},
+        growth={"regret": ROOT, "violation": Growth("sqrt(T log T)", 0.5)},
     ),
     Card(
         "averaged-smooth",
-        Averaged.smooth,
+        partial(Averaged.tuned, rows="smooth"),
         "Averaged rows, smooth",
         f"{_OURS}, N2",
         assumptions=(*_ASSUMES, "smooth constraints with exact gradients", "Slater's condition"),
@@ -525,11 +501,11 @@ CARDS = (
         slater=True,
         separate=True,
         feedback=("full", "noisy"),
-        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
+        growth={"regret": ROOT, "violation": Growth("T^(2/3) sqrt(log T)", 2 / 3)},
     ),
     Card(
         "averaged-blocks",
-        Averaged.blocks,
+        partial(Averaged.tuned, rows="convex"),
         "Averaged rows, blocks",
         f"{_OURS}, N3",
         assumptions=(*_ASSUMES, "exact gradients of the constraints"),

@@ -356,7 +356,6 @@ CARDS = (
         oracles=_ORACLES,
         cost="1 projection, 2 losses, 2 m constraint values",
         needs=_NEEDS,
-        needs_horizon=True,
         feedback=("full", "bandit"),
         growth={
             "regret": Growth("sqrt(d) T^(3/4)", 0.75),
@@ -371,7 +370,6 @@ CARDS = (
         oracles=_ORACLES,
         cost="1 projection, 1 loss, m constraint values",
         needs=(*_NEEDS, "loss_range", "constraint_range"),
-        needs_horizon=True,
         feedback=("full", "bandit"),
         growth={"regret": Growth("d T^(7/8)", 0.875), "violation": Growth("d T^(7/8)", 0.875)},
         known_failures={

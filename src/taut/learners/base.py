@@ -138,6 +138,13 @@ class Learner(ABC):
             ):
                 setattr(cls, name, classmethod(_with_constants(value.__func__)))
 
+    @property
+    def side_by_side(self) -> bool:
+        """Whether several seeds take less time side by side, in vector instructions, than one after
+        the other. They take more if the number of steps of a round depends on its numbers: side by
+        side, all seeds take as many steps as the slowest."""
+        return True
+
     @abstractmethod
     def init(self, x1: jax.Array, count: int) -> Any:
         """Return the state before round 1: `state.x` is the decision to play, `count` the number of

@@ -33,7 +33,7 @@ from .base import (
     largest_row,
     learner_dataclass,
 )
-from .card import Card, Growth
+from .card import THREE_QUARTERS, Card, Growth
 from .schedules import check_positive, concrete
 
 __all__ = ["BlockFrankWolfe"]
@@ -169,11 +169,10 @@ CARDS = (
         cost="1 linear minimisation over the domain, m constraint values, "
         "1 vector-Jacobian product",
         needs=NEEDS,
-        needs_horizon=True,
         growth={
-            "regret": Growth("T^(3/4)", 0.75),
+            "regret": THREE_QUARTERS,
             "violation": Growth("T^(7/8)", 0.875),
-            "squared violation": Growth("T^(3/4)", 0.75),
+            "squared violation": THREE_QUARTERS,
         },
         known_failures={
             "check_schedule_matters": (

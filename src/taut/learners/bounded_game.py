@@ -36,7 +36,7 @@ from .base import (
     first_round,
     learner_dataclass,
 )
-from .card import Card, Growth
+from .card import ROOT, WITH_SLATER, Card, Growth
 from .schedules import InverseRoot, Schedule, as_schedule, check_positive
 
 __all__ = ["BoundedGame"]
@@ -164,15 +164,11 @@ CARDS = (
         BoundedGame.tuned,
         "Bounded game",
         "Castiglioni et al., NeurIPS 2022",
-        assumptions=(
-            "convex losses and constraints",
-            "the domain contains the feasible set",
-            "Slater's condition",
-        ),
+        assumptions=WITH_SLATER,
         needs=(*CONSTANTS, "slater"),
         slater=True,
         growth={
-            "regret": Growth("sqrt T", 0.5),
+            "regret": ROOT,
             "excess": Growth(
                 "sqrt T", 0.5, "rounds are independent and identically distributed, in expectation"
             ),

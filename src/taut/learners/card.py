@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from ..problem.domains import Domain
     from ..problem.problem import Problem
 
-__all__ = ["STRONG", "Card", "Growth"]
+__all__ = ["LOGARITHM", "NONE", "ROOT", "STRONG", "THREE_QUARTERS", "WITH_SLATER", "Card", "Growth"]
 
 STRONG = ("strongly convex losses", "convex constraints", "the domain contains the feasible set")
 """The usual assumptions of a method for strongly convex losses."""
+USUAL = ("convex losses and constraints", "the domain contains the feasible set")
+WITH_SLATER = (*USUAL, "Slater's condition")
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,19 @@ class Growth:
         )
 
 
-_FILLED = ("constants", "horizon", "problem", "domain", "feasible")
-"""Parameters of a constructor that are filled in from the problem and the horizon; all others are
-options."""
+ROOT, THREE_QUARTERS = Growth("sqrt T", 0.5), Growth("T^(3/4)", 0.75)
+LOGARITHM, NONE = Growth("log T", 0.0), Growth("0", 0.0)
+"""Growth of many bounds."""
+
+_FILLED = {
+    "horizon": "the number of rounds, for example horizon=1000",
+    "feasible": "the feasible set as a domain with an exact projection",
+    "constants": "a problem, or its constants",
+    "problem": "a problem",
+    "domain": "a problem",
+}
+"""Parameters of a constructor that are filled in from the problem and the horizon, and what to give
+where one is missing; all other parameters are options."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, so that a card can be a key
@@ -57,10 +69,7 @@ class Card:
     reference: str = ""
     losses: str = "convex"
     """ "convex" or "strongly convex"."""
-    assumptions: tuple[str, ...] = (
-        "convex losses and constraints",
-        "the domain contains the feasible set",
-    )
+    assumptions: tuple[str, ...] = USUAL
     oracles: frozenset[str] = frozenset({"gradient", "values", "pullback", "project"})
     """Of "loss", "gradient", "values", "pullback", "pushforward", "project", "minimise"."""
     growth: Mapping[str, Growth] = field(default_factory=dict)
@@ -155,38 +164,28 @@ class Card:
         **options: Any,
     ) -> Learner:
         """Build the learner for a problem (or for its constants alone), with its own options."""
-        known = self.options
-        unknown = [name for name in options if name not in known]
-        if unknown:
-            listed = ", ".join(known) or "none"
-            raise TypeError(
-                f"{unknown[0]}: {self.name} has no such option; its options are: {listed}"
-            )
-        constants = (
-            problem if isinstance(problem, Constants) else getattr(problem, "constants", None)
-        )
-        filled: dict[str, Any] = {
-            "constants": constants,
-            "horizon": horizon,
-            "feasible": feasible,
-            "problem": None if isinstance(problem, Constants) else problem,
-            "domain": getattr(problem, "domain", None),
-        }
-        wanted = inspect.signature(self.make).parameters
-        for name, hint in (
-            ("horizon", "the number of rounds, for example horizon=1000"),
-            ("feasible", "the feasible set as a domain with an exact projection"),
-            ("constants", "a problem, or its constants"),
-            ("problem", "a problem"),
-            ("domain", "a problem"),
-        ):
-            required = name in wanted and (wanted[name].default is inspect.Parameter.empty)
-            if required and filled[name] is None:
-                raise ValueError(f"{name}: got None; expected {hint}, which {self.name} needs")
+        parameters = inspect.signature(self.make).parameters
+        for name in options:
+            if name not in parameters or name in _FILLED:
+                listed = ", ".join(self.options) or "none"
+                raise TypeError(
+                    f"{name}: {self.name} has no such option; its options are: {listed}"
+                )
         if horizon is not None:
             arguments.count("horizon", horizon)
-        if not self.needs_horizon:
-            filled["horizon"] = None
-        return self.make(
-            **{n: filled[n] for n in wanted if n in _FILLED and filled[n] is not None}, **options
-        )
+        alone = isinstance(problem, Constants)
+        known: dict[str, Any] = {
+            "horizon": horizon,
+            "feasible": feasible,
+            "constants": problem if alone else getattr(problem, "constants", None),
+            "problem": None if alone else problem,
+            "domain": getattr(problem, "domain", None),
+        }
+        for name, hint in _FILLED.items():
+            if name not in parameters:
+                continue
+            if known[name] is not None and (name != "horizon" or self.needs_horizon):
+                options[name] = known[name]
+            elif parameters[name].default is inspect.Parameter.empty:
+                raise ValueError(f"{name}: got None; expected {hint}, which {self.name} needs")
+        return self.make(**options)

@@ -26,7 +26,7 @@ from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import bounds
 from .base import BASE, Guarantee, Learner, Setting, State, first_round, learner_dataclass
-from .card import STRONG, Card, Growth
+from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .doubling import Doubling
 from .protocols import StepsFromDecision
 from .schedules import (
@@ -340,11 +340,7 @@ _HALF = {
     "violation": Growth("T^(1-b/2)", 0.75),
     "squared violation": Growth("T^(1-b)", 0.5),
 }
-_ROOT = {
-    "regret": Growth("sqrt T", 0.5),
-    "violation": Growth("T^(3/4)", 0.75),
-    "squared violation": Growth("sqrt T", 0.5),
-}
+_ROOT = {"regret": ROOT, "violation": THREE_QUARTERS, "squared violation": ROOT}
 
 CARDS = (
     Card(
@@ -353,7 +349,6 @@ CARDS = (
         "Clipped-OGD",
         f"{_PAPER}, Theorem 1",
         needs=CONSTANTS,
-        needs_horizon=True,
         growth=_HALF
         | {"peak violation": Growth("T^(-b/3)", -1 / 6, "there is one smooth fixed constraint")},
     ),
@@ -363,7 +358,6 @@ CARDS = (
         "Clipped-OGD (literal step)",
         f"{_PAPER}, section 5",
         needs=CONSTANTS,
-        needs_horizon=True,
         growth=_HALF,
     ),
     Card(
@@ -375,9 +369,9 @@ CARDS = (
         STRONG,
         needs=("loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"),
         growth={
-            "regret": Growth("log T", 0.0),
+            "regret": LOGARITHM,
             "violation": Growth("sqrt(T log T)", 0.5),
-            "squared violation": Growth("log T", 0.0),
+            "squared violation": LOGARITHM,
         },
     ),
     Card(

@@ -13,21 +13,18 @@ import numpy as np
 
 from ..engine import Array
 from .base import Learner
-from .protocols import ClipsGradients
+from .schedules import AdaGradNorm
 
 __all__ = ["Clipping", "clip_of"]
 
 
 def clip_of(learner: Any) -> float | None:
     """Return how many times as long as the longest before it a loss gradient may be for this
-    learner, or for the learner inside it; None if it clips none.
-
-    Options of other learners that are called `clip` are no concern of this function: a learner says
-    that it clips by the method of `ClipsGradients`.
-    """
+    learner, or for the learner inside it; None if it clips none. Learners whose step is
+    `AdaGradNorm` clip."""
     while isinstance(learner, Learner):
-        if isinstance(learner, ClipsGradients):
-            return learner.gradient_clip()
+        if isinstance(step := getattr(learner, "eta", None), AdaGradNorm):
+            return step.clip
         learner = getattr(learner, "learner", getattr(learner, "epochs", None))
     return None
 

@@ -188,7 +188,6 @@ CARDS = (
         "Delay-tolerant half-space",
         "Joulani, Gyoergy & Szepesvari, ICML 2013, and docs/theory.md, L1",
         needs=("loss_lipschitz",),
-        needs_horizon=True,
         feedback=("full", "delayed"),
         cost="1 projection, m constraint values, m vector-Jacobian products under delays",
         growth={

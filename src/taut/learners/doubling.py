@@ -74,10 +74,8 @@ class Doubling(Learner):
 
     def __repr__(self) -> str:
         """Show only the first epoch, which has the parameters of an ordinary learner."""
-        start, rounds = (
-            "warm " if self.warm else "",
-            f"for 2^{self.first} rounds, ... 2^{LONGEST - 1}",
-        )
+        start = "warm " if self.warm else ""
+        rounds = f"for 2^{self.first} rounds, ... 2^{LONGEST - 1}"
         known = all(
             isinstance(leaf, np.ndarray) and leaf.ndim for leaf in jax.tree.leaves(self.epochs)
         )
@@ -172,33 +170,24 @@ class Doubling(Learner):
             begun += length
             epochs += 1
         seen = set()
-        for quantity in QUANTITIES:
-            for (name, _), found in sorted(
-                ((k, v) for k, v in parts.items() if k[0] == quantity), key=lambda part: part[0]
-            ):
-                sources = tuple(one.source for one in found)
-                if (
-                    len(found) == epochs and (name, sources) not in seen
-                ):  # otherwise an epoch has no bound
-                    seen.add((name, sources))
-                    values = [one.bound for one in found if one.bound is not None]
-                    bound = max(values) if quantity == "peak violation" else sum(values)
-                    rests = tuple(
-                        dict.fromkeys(assumption for one in found for assumption in one.assumptions)
-                    )
-                    expected = any(one.expected for one in found)
-                    moving = all(
-                        one.moving for one in found
-                    )  # the path in an epoch is at most the whole path
-                    yield Guarantee(
-                        quantity,
-                        bound,
-                        f"{found[-1].source}, doubling",
-                        rests,
-                        "",
-                        expected,
-                        moving,
-                    )
+        for (quantity, _), found in sorted(
+            parts.items(), key=lambda part: (QUANTITIES.index(part[0][0]), part[0][1])
+        ):
+            sources = tuple(one.source for one in found)
+            if len(found) < epochs or (quantity, sources) in seen:
+                continue  # an epoch has no bound, or the same bounds were added up before
+            seen.add((quantity, sources))
+            values = [one.bound for one in found if one.bound is not None]
+            rests = dict.fromkeys(assumption for one in found for assumption in one.assumptions)
+            yield replace(
+                found[-1],
+                bound=max(values) if quantity == "peak violation" else sum(values),
+                source=f"{found[-1].source}, doubling",
+                assumptions=tuple(rests),
+                expected=any(one.expected for one in found),
+                # The path in an epoch is at most the whole path.
+                moving=all(one.moving for one in found),
+            )
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:
         """Return the multiplier of the current epoch's learner."""

@@ -19,7 +19,7 @@ from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import bounds
 from .base import Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
-from .card import Card, Growth
+from .card import ROOT, WITH_SLATER, Card, Growth
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 
@@ -101,19 +101,11 @@ CARDS = (
         DriftPlusPenalty.tuned,
         "Drift-plus-penalty",
         "Yu, Neely & Wei, NeurIPS 2017",
-        assumptions=(
-            "convex losses and constraints",
-            "the domain contains the feasible set",
-            "Slater's condition",
-        ),
+        assumptions=WITH_SLATER,
         oracles=frozenset({"gradient", "values", "pullback", "pushforward", "project"}),
         cost="1 projection, m constraint values, 1 vector-Jacobian and 1 Jacobian-vector product",
-        needs_horizon=True,
         separate=True,
         slater=True,
-        growth={
-            "regret": Growth("sqrt T", 0.5),
-            "excess": Growth("sqrt T", 0.5, "Slater's condition holds"),
-        },
+        growth={"regret": ROOT, "excess": Growth("sqrt T", 0.5, "Slater's condition holds")},
     ),
 )

@@ -25,7 +25,7 @@ from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import bounds
 from .base import Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
-from .card import Card, Growth
+from .card import NONE, Card, Growth
 from .schedules import check_positive
 
 __all__ = ["DualMirror"]
@@ -172,7 +172,6 @@ CARDS = (
         cost="2 linear minimisations over the domain, 3 m constraint values, 2 vector-Jacobian "
         "products",
         needs=NEEDS,
-        needs_horizon=True,
         request_first=True,
         separate=True,
         growth={
@@ -181,7 +180,7 @@ CARDS = (
                 0.5,
                 "requests are independent and identically distributed, in expectation",
             ),
-            "excess": Growth("0", 0.0),
+            "excess": NONE,
         },
     ),
 )

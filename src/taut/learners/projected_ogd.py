@@ -25,7 +25,7 @@ from .base import (
     first_round,
     learner_dataclass,
 )
-from .card import Card, Growth
+from .card import LOGARITHM, ROOT, Card
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
 
@@ -156,7 +156,7 @@ CARDS = (
         oracles=frozenset({"gradient"}),
         cost="1 projection onto the feasible set",
         needs=("loss_lipschitz",),
-        growth={"regret": Growth("sqrt T", 0.5)},
+        growth={"regret": ROOT},
     ),
     Card(
         "projected-ogd-strong",
@@ -168,6 +168,6 @@ CARDS = (
         oracles=frozenset({"gradient"}),
         cost="1 projection onto the feasible set",
         needs=("loss_lipschitz", "strong_convexity"),
-        growth={"regret": Growth("log T", 0.0)},
+        growth={"regret": LOGARITHM},
     ),
 )

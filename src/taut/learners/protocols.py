@@ -7,7 +7,6 @@ learner, also for one that does not offer the thing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import jax
@@ -22,7 +21,6 @@ __all__ = [
     "Delayed",
     "Grows",
     "HasMultiplier",
-    "KeepsCuts",
     "LateRounds",
     "Movable",
     "PlaysPoints",
@@ -31,13 +29,11 @@ __all__ = [
     "Shortened",
     "Shortens",
     "StepsFromDecision",
-    "Vectorised",
     "is_random",
     "moved",
     "multiplier_of",
     "points_of",
     "seeded",
-    "side_by_side",
     "uncovered",
 ]
 
@@ -63,24 +59,6 @@ class Announced(Protocol):
         The round's constraints are the announced ones; its loss is not known yet. If the problem
         depends on the previous decision, `round.data.previous` is it.
         """
-
-
-@runtime_checkable
-class KeepsCuts(Protocol):
-    """A learner that keeps half-spaces of earlier rounds, into which other decisions than its own
-    can be moved."""
-
-    def into_cuts(
-        self, state: Any, x: jax.Array, project: Callable[[jax.Array], jax.Array], rows: Any
-    ) -> tuple[jax.Array, jax.Array]:
-        """Return x moved into the kept half-spaces, into `rows` (or None), and into the domain by
-        its projection; and whether all of them hold there."""
-
-    def kept(self, state: Any) -> Any:
-        """Return the kept half-spaces as `Rows`, or None."""
-
-    def with_cut_at(self, state: Any, x: jax.Array, round: Round) -> Any:
-        """Return the state with the half-space that the round reveals at x, if x violates it."""
 
 
 @runtime_checkable
@@ -126,16 +104,6 @@ class Shortened(Protocol):
 
     def fell_short(self, state: Any) -> jax.Array:
         """Whether the part was needed in the last round, so that the state is wrong."""
-
-
-@runtime_checkable
-class ClipsGradients(Protocol):
-    """A learner that shortens loss gradients as `AdaGradNorm` does. What was cut off them is
-    observed, for its bound on regret."""
-
-    def gradient_clip(self) -> float | None:
-        """Return how many times as long as the longest before it a loss gradient may be; None if
-        none is clipped with these parameters."""
 
 
 @runtime_checkable
@@ -206,20 +174,6 @@ class CoversFeedback(Protocol):
         """Say why the guarantees do not hold under this feedback; empty if they do."""
 
 
-@runtime_checkable
-class Vectorised(Protocol):
-    """A learner that says whether several seeds are better played side by side."""
-
-    @property
-    def side_by_side(self) -> bool:
-        """Whether several seeds take less time side by side, in vector instructions, than one after
-        the other.
-
-        They take more if the number of steps of a round depends on its numbers: side by side, all
-        seeds take as many steps as the slowest.
-        """
-
-
 def is_random(learner: Any) -> bool:
     """Return whether a learner draws random numbers."""
     return isinstance(learner, Random) and bool(learner.random)
@@ -261,9 +215,3 @@ def uncovered(learner: Any, feedback: Feedback) -> str:
     if isinstance(learner, CoversFeedback):
         return learner.uncovered(feedback)
     return f"the guarantees of {type(learner).__name__} are proven for full information only"
-
-
-def side_by_side(learner: Any) -> bool:
-    """Return whether several seeds take less time side by side; they do unless the learner says
-    otherwise."""
-    return learner.side_by_side if isinstance(learner, Vectorised) else True

@@ -102,11 +102,11 @@ def learner(
 def as_learner(value: Any, problem: Problem, horizon: int | None) -> Any:
     """Return the learner that a name stands for, tuned to the problem and the horizon; anything
     else unchanged."""
+    if isinstance(value, str):
+        value = _card(value)
     if isinstance(value, Card):
         return value.build(problem, horizon if value.needs_horizon else None)
-    if not isinstance(value, str):
-        return value
-    return as_learner(_card(value), problem, horizon)
+    return value
 
 
 def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:

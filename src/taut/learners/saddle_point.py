@@ -25,7 +25,7 @@ from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import bounds
 from .base import BASE, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
-from .card import STRONG, Card, Growth
+from .card import ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, as_schedule, power
 
@@ -265,8 +265,7 @@ CARDS = (
         "OGD",
         f"{_MAHDAVI}, Theorem 4",
         needs=_RANGED,
-        needs_horizon=True,
-        growth={"regret": Growth("sqrt T", 0.5), "excess": Growth("T^(3/4)", 0.75)},
+        growth={"regret": ROOT, "excess": THREE_QUARTERS},
     ),
     Card(
         "ogd-clipped",
@@ -274,8 +273,7 @@ CARDS = (
         "OGD, clipped",
         f"{_YUAN}, Proposition 4",
         needs=_RANGED,
-        needs_horizon=True,
-        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("T^(3/4)", 0.75)},
+        growth={"regret": ROOT, "violation": THREE_QUARTERS},
     ),
     Card(
         "a-ogd",

@@ -220,8 +220,15 @@ class AdaGradNorm(Schedule):
     def with_gradient(self, slopes: Slopes, gradient: jax.Array) -> tuple[jax.Array, Slopes]:
         """Return the step of the round in which `gradient` was observed, times the share of it that
         was accepted; 0 before the first that is not zero, and where nothing was accepted."""
-        squared = jnp.sum(jnp.square(gradient))
-        accepted, share = self._accepted(slopes, squared)
+        accepted = squared = jnp.sum(jnp.square(gradient))
+        share: Any = 1
+        if self.clip is not None:
+            limit = jnp.asarray(self.clip**2, squared.dtype) * slopes.largest
+            long = (squared > limit) & (slopes.largest > 0)
+            overflow = jnp.isposinf(squared)
+            accepted = jnp.where(overflow, 0, jnp.where(long, limit, squared))
+            share = jnp.sqrt(jnp.where(long, limit / jnp.where(long, squared, 1), 1))
+            share = jnp.where(overflow, 0, share)
         after = Slopes(jnp.maximum(slopes.largest, accepted), slopes.total + accepted)
         return self.after(after) * share, after
 
@@ -233,19 +240,6 @@ class AdaGradNorm(Schedule):
         known = weighted > 0
         scale = jnp.asarray(self.scale, dtype)
         return jnp.where(known, scale / jnp.sqrt(jnp.where(known, weighted, 1)), 0)
-
-    def _accepted(self, slopes: Slopes, squared: jax.Array) -> tuple[jax.Array, Any]:
-        """The squared length of what is accepted of a gradient, and its share of the gradient."""
-        if self.clip is None:
-            return squared, 1
-        limit = jnp.asarray(self.clip**2, squared.dtype) * slopes.largest
-        long = (squared > limit) & (slopes.largest > 0)
-        share = jnp.sqrt(jnp.where(long, limit / jnp.where(long, squared, 1), 1))
-        overflow = jnp.isposinf(squared)
-        return (
-            jnp.where(overflow, 0, jnp.where(long, limit, squared)),
-            jnp.where(overflow, 0, share),
-        )
 
 
 def power(scale: float, exponent: float, shift: float = 0.0) -> Schedule:

@@ -34,7 +34,7 @@ from .base import (
     largest_row,
     learner_dataclass,
 )
-from .card import Card, Growth
+from .card import THREE_QUARTERS, Card
 from .schedules import check_positive
 
 __all__ = ["StepExperts"]
@@ -214,8 +214,7 @@ CARDS = (
         ),
         cost="log2(T) / 2 + 1 projections, m constraint values, 1 vector-Jacobian product",
         needs=NEEDS,
-        needs_horizon=True,
-        growth={"regret": Growth("T^(3/4)", 0.75)},
+        growth={"regret": THREE_QUARTERS},
         known_failures={
             "check_compiles_once": "the number of copies grows with the horizon and is compiled in"
         },

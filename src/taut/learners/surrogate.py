@@ -37,7 +37,7 @@ from .base import (
     largest_row,
     learner_dataclass,
 )
-from .card import STRONG, Card, Growth
+from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .schedules import check_positive
 
 __all__ = [
@@ -443,8 +443,7 @@ CARDS = (
         "Surrogate",
         f"{_PAPER}, with V = c / sqrt(T)",
         needs=CONSTANTS,
-        needs_horizon=True,
-        growth={"regret": Growth("sqrt T", 0.5), "violation": Growth("sqrt T log T", 0.5)},
+        growth={"regret": ROOT, "violation": Growth("sqrt T log T", 0.5)},
         known_failures=_STEPS | _PAIRS | _LOGARITHM,
     ),
     Card(
@@ -453,7 +452,7 @@ CARDS = (
         "Surrogate (anytime)",
         f"{_PAPER}, with a quadratic potential",
         needs=CONSTANTS,
-        growth={"regret": Growth("sqrt T log T", 0.5), "violation": Growth("T^(3/4)", 0.75)},
+        growth={"regret": Growth("sqrt T log T", 0.5), "violation": THREE_QUARTERS},
         known_failures=_PAIRS,
     ),
     Card(
@@ -464,8 +463,7 @@ CARDS = (
         "strongly convex",
         STRONG,
         needs=("constraint_lipschitz", "strong_convexity"),
-        needs_horizon=True,
-        growth={"regret": Growth("log T", 0.0), "violation": Growth("sqrt(T log T)", 0.5)},
+        growth={"regret": LOGARITHM, "violation": Growth("sqrt(T log T)", 0.5)},
         known_failures=_STEPS,
     ),
     Card(
@@ -475,7 +473,6 @@ CARDS = (
         "Lekeufack & Jordan, 2024",
         cost="2 projections, m constraint values, 1 vector-Jacobian product",
         needs=CONSTANTS,
-        needs_horizon=True,
         known_failures=_STEPS | _PAIRS,
     ),
 )

@@ -209,7 +209,6 @@ CARDS = (
         needs=("constraint_lipschitz", "constraint_count"),
         affine_constraints=True,
         slater=True,
-        needs_horizon=True,
         fixed_constraints=True,
         separate=True,
         growth={

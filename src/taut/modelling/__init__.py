@@ -3,8 +3,7 @@
 Read `model` first: `from_cvxpy` is what users call, and `build` lists the stages. Each stage has a
 folder: `translation` (expressions as JAX functions), `recourse` (variables that are chosen after
 the data), `domains` (the set that decisions are projected on) and `constants` (constants of
-theory). `remembering` has models with `taut.previous(x)`. `hindsight` solves for the best fixed
-decision from the expressions themselves, with one part of the program per round.
+theory). `remembering` has models with `taut.previous(x)`.
 """
 
 from ..extras import optional

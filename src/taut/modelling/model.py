@@ -20,14 +20,14 @@ import numpy as np
 
 from .. import arguments
 from ..display import Summary
-from ..engine import Array, double_precision
+from ..engine import double_precision
 from ..problem.constants import Constants
 from ..problem.constraints import Constraints, UserConstraints
 from ..problem.domains import Domain
 from ..problem.feasibility import mark_feasible
 from ..problem.problem import Problem
 from .constants.constants import derived_constants, is_smooth, of_more_rows
-from .constants.evaluation import Probe
+from .constants.search import Probe
 from .domains.atom_domains import atom_domains, check_atoms
 from .domains.presolve import PlayedRows, rows_to_play
 from .domains.simple_domain import Detected, derived_domain
@@ -40,7 +40,7 @@ from .translation.inequalities import Excess, excesses_of, row_names, stated_row
 from .translation.parameters import is_previous
 from .translation.reading import parameters_of
 from .translation.round_data import fixed_with_data
-from .translation.statement import Statement
+from .translation.statement import Request, Statement
 from .translation.translate import translate, translate_all, translate_rows
 
 __all__ = ["Model", "from_cvxpy"]
@@ -122,24 +122,6 @@ def from_cvxpy(
     return model
 
 
-class Request(NamedTuple):
-    """What a user asks for: the arguments of `from_cvxpy`. A model keeps it, so that it can be
-    built again for other data."""
-
-    loss: Any
-    constraints: Any
-    domain: Domain | str | None = None
-    constants: Constants | None = None
-    per_round: Any = None
-    domain_binds: bool = False
-    recourse: Any = None
-    announced: Any = ()
-    values: Mapping[int, Array] | None = None
-    """Values of parameters, by id; None stands for those that they have now."""
-    play_implied: bool = False
-    """Whether inequalities that hold on the whole domain are played."""
-
-
 class Draft(NamedTuple):
     """What the stages find out about a model."""
 
@@ -153,43 +135,28 @@ class Draft(NamedTuple):
 
 def build(request: Request) -> Model:
     """The model, stage by stage."""
-    stated = _stated(request)
-    rows = _stated_rows(stated)
+    # Read the expressions, minimise out variables that are chosen after the data, and prove
+    # convexity.
+    stated = Statement(request)
+    for part in (stated.objective, *stated.stated):
+        refuse_unsupported(part)
+    # Turn constraints into expressions that must not exceed zero.
+    rows = stated_rows(stated.stated, stated.after.induced)
     conditions = atom_domains([stated.objective, *stated.stated], stated.after.conditions)
+    # Choose the set that decisions are projected on, and leave out the rows that hold on all of it.
     domain = _domain(stated, rows, conditions, request.domain)
+    prepare(stated, domain.domain)
     played = rows_to_play(stated, rows, domain, request.play_implied)
+    # Translate loss and rows, and evaluate them at many points for the constants.
     model = Model(Draft(request, stated, conditions, domain, played))
     _add_constants(model, request.constants or Constants(), conditions)
     return model
 
 
-def _stated(request: Request) -> Statement:
-    """The first stage reads the expressions, minimises out variables that are chosen after the
-    data, and proves convexity."""
-    return Statement(
-        request.loss,
-        request.constraints,
-        request.recourse,
-        request.per_round,
-        request.announced,
-        request.values,
-    )
-
-
-def _stated_rows(stated: Statement) -> list[Excess]:
-    """The second stage turns constraints into expressions that must not exceed zero. Constraints
-    and atoms without a translation are refused."""
-    rows = stated_rows(stated.stated, stated.after.induced)
-    for part in (stated.objective, *stated.stated):
-        refuse_unsupported(part)
-    return rows
-
-
 def _domain(
     stated: Statement, rows: list[Excess], conditions: list[tuple[Any, Any]], given: Any
 ) -> Detected:
-    """The third stage checks the domain that the user gives, or derives one from the constraints.
-    Programs that are solved in every round need it."""
+    """The domain that the user gives, checked, or one that is derived from the constraints."""
     if given is None or isinstance(given, str):
         if given not in (None, "box"):
             raise ValueError(
@@ -209,13 +176,11 @@ def _domain(
             f"domain: got decisions of shape {chosen.domain.shape}; expected "
             f"{stated.decision_shape}"
         )
-    prepare(stated, chosen.domain)
     return chosen
 
 
 def _add_constants(model: Model, given: Constants, conditions: list[tuple[Any, Any]]) -> None:
-    """The last stage checks that atoms are defined on the whole domain, and completes the user's
-    constants. Both evaluate the model at many points."""
+    """Check that atoms are defined on the whole domain, and complete the user's constants."""
     with double_precision():
         probe = Probe(model)
         model.notes += check_atoms(model, conditions, probe)
@@ -337,11 +302,7 @@ class Model(Statement, Problem):
             )
         key = tuple(parameter.id for parameter in named)
         if key not in self._twins:
-            twin = build(
-                self.request._replace(
-                    per_round=[*self.parameters, *named], values=self.values_of_fixed
-                )
-            )
+            twin = self._rebuilt(per_round=[*self.parameters, *named])
             twin.notes.append(
                 f"{names}: changes with the round, because the stream has data for it"
             )
@@ -350,6 +311,9 @@ class Model(Statement, Problem):
         if self.constants is self.derived_constants:
             return twin
         return twin.with_constants(self.constants)
+
+    def _rebuilt(self, **changes: Any) -> Model:
+        return build(self.request._replace(values=self.values_of_fixed, **changes))
 
     def as_played(self, played: Problem | None) -> Problem:
         """The form of this model that a run played, if its stream had data for parameters with a
@@ -369,14 +333,11 @@ class Model(Statement, Problem):
         if self.constraints is not self.written or not self._played.left_out:
             return self
         if () not in self._twins:
-            twin = build(
-                self.request._replace(
-                    domain=self.domain,
-                    per_round=self.parameters or self.request.per_round,
-                    domain_binds=bool(self.domain_binds),
-                    values=self.values_of_fixed,
-                    play_implied=True,
-                )
+            twin = self._rebuilt(
+                domain=self.domain,
+                per_round=self.parameters or self.request.per_round,
+                domain_binds=bool(self.domain_binds),
+                play_implied=True,
             )
             twin.proof_of_domain = self.proof_of_domain
             self._twins[()] = twin
@@ -464,12 +425,8 @@ class Model(Statement, Problem):
 
     def _constraints(self, excesses: list[Excess]) -> Callable[..., list[jax.Array]]:
         values = self._rows(excesses)
-
-        def steady(x: jax.Array) -> list[jax.Array]:
-            return values(x, None)
-
         changing = any(self.changing(excess.expression) for excess in excesses)
-        return values if changing else steady
+        return values if changing else lambda x: values(x, None)
 
     def _rows(self, excesses: list[Excess]) -> Callable[[jax.Array, Any], list[jax.Array]]:
         values = translate_rows([row for excess in excesses for row in excess.rows])

@@ -1,15 +1,16 @@
-"""The criteria by which the paper's claims are judged: functions from a stored dataset to a
-verdict.
+"""The paper's claims about its experiments, each with the function that judges it from a stored
+dataset.
 
-The functions stand in the order of the claims in `claims`: toy, doubly stochastic matrices,
-dispatch. Those about theorems are in `theory_criteria`.
+A claim has a name, an experiment, its place in the paper, its text in our words and its criterion
+in words. Claims about theorems are in `theory_criteria`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,11 +19,31 @@ from .experiments.dispatch import CAP, DAY
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["FAILS", "HOLDS", "NOT_YET", "PART", "VERDICTS", "Judgement", "graded"]
+__all__ = ["CLAIMS", "FAILS", "HOLDS", "NOT_YET", "PART", "Claim", "Judgement", "graded", "judged"]
 
 HOLDS, NOT_YET, PART, FAILS = "holds", "not asymptotic yet", "holds in part", "fails"
-VERDICTS = (HOLDS, NOT_YET, PART, FAILS)
 """A proven rate that is exceeded at finite horizons, but less and less, is "not asymptotic yet"."""
+
+
+class Look(NamedTuple):
+    """How a verdict is shown: class and mark in the report, sign and style in a terminal, and its
+    verb for one claim and for several."""
+
+    css: str
+    mark: str
+    sign: str
+    style: str
+    verbs: tuple[str, str]
+
+
+LOOKS = {
+    HOLDS: Look("holds", "\u2713", "+", "bold green", ("holds", "hold")),
+    NOT_YET: Look(
+        "yet", "\u2026", "?", "bold blue", ("is not asymptotic yet", "are not asymptotic yet")
+    ),
+    PART: Look("part", "\u25d0", "~", "bold yellow", ("holds in part", "hold in part")),
+    FAILS: Look("fails", "\u2717", "-", "bold red", ("fails", "fail")),
+}
 CLOSE = 2.0
 """The largest ratio to the best learner that counts as close to it."""
 SPREAD = 0.05
@@ -37,6 +58,37 @@ class Judgement:
     verdict: str
     figures: dict[str, float]
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim of the paper in our words, with the criterion in words and as a function."""
+
+    name: str
+    experiment: str
+    where: str
+    text: str
+    criterion: str
+    judge: Callable[[xarray.Dataset], Judgement]
+
+
+Judge = Callable[..., Judgement]
+
+
+def judged(
+    claims: list[Claim], name: str, experiment: str, where: str, text: str, criterion: str
+) -> Callable[[Judge], Judge]:
+    """Add the claim that a function judges to a list."""
+
+    def add(judge: Judge) -> Judge:
+        claims.append(Claim(name, experiment, where, text, criterion, judge))
+        return judge
+
+    return add
+
+
+CLAIMS: list[Claim] = []
+claim = partial(judged, CLAIMS)
 
 
 def graded(parts: Mapping[str, bool], figures: dict[str, float], reason: str = "") -> Judgement:
@@ -56,9 +108,15 @@ def _walk(data: xarray.Dataset, name: str, contestant: str) -> float:
     return float(data[f"walk_{name}"].sel(contestant=contestant))
 
 
+@claim(
+    "toy-follows",
+    "toy",
+    "Fig. 1, section 5.1",
+    "Clipped-OGD follows the boundary of the constraint closely until it reaches the optimum.",
+    "after the first contact with the boundary, |g| <= 0.05 in at least 95 % of the rounds "
+    "and g never exceeds 0.05; the last decisions are within 0.1 of the optimum",
+)
 def toy_follows(data: xarray.Dataset) -> Judgement:
-    """Share of rounds near the boundary after reaching it, largest g, and distance of the end from
-    the optimum."""
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     for beta in BETAS:
@@ -74,8 +132,14 @@ def toy_follows(data: xarray.Dataset) -> Judgement:
     return graded(parts, figures)
 
 
+@claim(
+    "toy-oscillates",
+    "toy",
+    "Fig. 1, section 5.1",
+    "OGD oscillates widely around the boundary.",
+    "at least 10 crossings of the boundary, and g reaches both 0.1 and -0.1",
+)
 def toy_oscillates(data: xarray.Dataset) -> Judgement:
-    """Number of boundary crossings and size of the swings."""
     crossings, high, low = (_walk(data, name, "ogd") for name in ("crossings", "high", "low"))
     figures = {"crossings": crossings, "largest g": high, "smallest g": low}
     return graded(
@@ -87,8 +151,14 @@ def toy_oscillates(data: xarray.Dataset) -> Judgement:
     )
 
 
+@claim(
+    "toy-violates",
+    "toy",
+    "Fig. 1, section 5.1",
+    "A-OGD violates the constraint in most rounds.",
+    "g > 0 in more than half of the rounds",
+)
 def toy_violates(data: xarray.Dataset) -> Judgement:
-    """Share of rounds with g > 0."""
     shares = {f"a-ogd-{beta}": _walk(data, "share", f"a-ogd-{beta}") for beta in BETAS}
     return graded(
         {name: share > 0.5 for name, share in shares.items()},
@@ -96,8 +166,15 @@ def toy_violates(data: xarray.Dataset) -> Judgement:
     )
 
 
+@claim(
+    "toy-outer-ball",
+    "toy",
+    "Fig. 1, caption",
+    "A-OGD closely follows the boundary of the outer ball.",
+    "the decision is on the ball and g > 0.1 in at least half of the rounds (in part: for one "
+    "of both values of beta)",
+)
 def toy_outer_ball(data: xarray.Dataset) -> Judgement:
-    """Share of rounds on the outer ball and clearly outside the constraint."""
     shares = {f"a-ogd-{beta}": _walk(data, "ring", f"a-ogd-{beta}") for beta in BETAS}
     figures = {
         f"{name}: share of rounds on the outer ball": share for name, share in shares.items()
@@ -107,9 +184,15 @@ def toy_outer_ball(data: xarray.Dataset) -> Judgement:
     return graded(parts, figures, "" if all(parts.values()) else missed)
 
 
+@claim(
+    "toy-cancels",
+    "toy",
+    "Appendix A",
+    "The clipped violation of OGD is very large although its signed violation is very small.",
+    "the signed sum is at most a tenth of Clipped-OGD's clipped sum and a third of OGD's "
+    "own, and OGD's clipped sum is larger than that of Clipped-OGD",
+)
 def toy_cancels(data: xarray.Dataset) -> Judgement:
-    """Clipped violation of OGD against its signed sum, and both against the clipped violation of
-    Clipped-OGD."""
     clipped, signed = _last(data, "violation", "ogd"), _last(data, "largest_excess", "ogd")
     ours = _last(data, "violation", "clipped-half")
     parts = {
@@ -120,8 +203,14 @@ def toy_cancels(data: xarray.Dataset) -> Judgement:
     return graded(parts, {"clipped": clipped, "signed": signed, "Clipped-OGD clipped": ours})
 
 
+@claim(
+    "toy-buys",
+    "toy",
+    "Appendix A",
+    "A-OGD has lower regret because it violates the constraint.",
+    "A-OGD has the lowest regret, and more violation than Clipped-OGD with the same beta",
+)
 def toy_buys(data: xarray.Dataset) -> Judgement:
-    """Regret and violation of A-OGD against Clipped-OGD with the same beta."""
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     for beta in BETAS:
@@ -134,8 +223,15 @@ def toy_buys(data: xarray.Dataset) -> Judgement:
     return graded(parts, figures)
 
 
+@claim(
+    "toy-spread",
+    "toy",
+    "Appendix A",
+    "The standard deviations over the random sequences are small.",
+    "in clipped violation, signed violation and regret, no standard deviation of a learner "
+    "exceeds 5 % of the largest mean",
+)
 def toy_spread(data: xarray.Dataset) -> Judgement:
-    """Standard deviation over the sequences as a share of the largest mean of each panel."""
     shown = [str(name) for name in data["contestant"].values if not str(name).startswith("scaled")]
     figures: dict[str, float] = {}
     for quantity in ("violation", "largest_excess", "regret"):
@@ -145,8 +241,14 @@ def toy_spread(data: xarray.Dataset) -> Judgement:
     return graded({name: share <= SPREAD for name, share in figures.items()}, figures)
 
 
+@claim(
+    "doubly-best",
+    "doubly-stochastic",
+    "Fig. 2, section 5.2",
+    "Our-strong is close to the best learner in both clipped violation and regret.",
+    "its violation and its regret are each at most twice the best of the other learners",
+)
 def doubly_best(data: xarray.Dataset) -> Judgement:
-    """Violation and regret of Our-strong as ratios to the best of the other learners."""
     names = [
         str(name)
         for name in data["contestant"].values
@@ -169,8 +271,15 @@ def doubly_best(data: xarray.Dataset) -> Judgement:
     return graded(parts, figures)
 
 
+@claim(
+    "doubly-flattens",
+    "doubly-stochastic",
+    "Fig. 2, section 5.2",
+    "Clipped-OGD with beta = 1/2 violates more than A-OGD, but its violation soon stops growing.",
+    "its violation is larger than the smallest of A-OGD, and grows with an exponent below "
+    "0.2 over the last decade of T",
+)
 def doubly_flattens(data: xarray.Dataset) -> Judgement:
-    """Violation of Clipped-OGD against A-OGD, and its growth over the last decade of horizons."""
     one = data["violation"].sel(contestant="clipped-half").mean("seed")
     horizons = data["horizon"].values
     early = int(np.argmin(np.abs(horizons - horizons[-1] / 10)))
@@ -192,8 +301,6 @@ def doubly_flattens(data: xarray.Dataset) -> Judgement:
 
 
 def dispatch_violations(data: xarray.Dataset, ours: str) -> Judgement:
-    """Largest violation of the earlier methods and of Clipped-OGD, and whether Clipped-OGD serves
-    the demand."""
     peaks = {
         str(name): float(data["excess"].sel(contestant=name).max().clip(0))
         for name in data["contestant"].values
@@ -214,7 +321,6 @@ def dispatch_violations(data: xarray.Dataset, ours: str) -> Judgement:
 
 
 def dispatch_cost(data: xarray.Dataset, ours: str) -> Judgement:
-    """Mean cost of Clipped-OGD against the best fixed strategy."""
     best = float(data["best_cost"].mean())
     figures, ratios = {"best fixed: mean cost": best}, {}
     for beta in BETAS:
@@ -232,3 +338,30 @@ def dispatch_cost(data: xarray.Dataset, ours: str) -> Judgement:
         figures,
         "" if near else "the step is too small for the decision to leave its start",
     )
+
+
+_RULES = (
+    ("", "clipped", "the paper's parameters"),
+    ("-scaled", "scaled", "the scale-aware rule"),
+)
+for _suffix, _ours, _rule in _RULES:
+    claim(
+        f"dispatch-violations{_suffix}",
+        "dispatch",
+        "Fig. 3b, section 5.3",
+        "All earlier methods violate the constraints substantially; Clipped-OGD with "
+        f"{_rule} does not.",
+        "the peak violation of every earlier method exceeds a tenth of the cap; that of "
+        "Clipped-OGD stays below a twentieth, and its cost on the last day is at most twice the "
+        "best",
+    )(partial(dispatch_violations, ours=_ours))
+for _suffix, _ours, _rule in _RULES:
+    claim(
+        f"dispatch-cost{_suffix}",
+        "dispatch",
+        "Fig. 3c, section 5.3",
+        f"The average cost of Clipped-OGD with {_rule} is very close to that of the best fixed "
+        "strategy.",
+        "the mean cost is within 10 % of the best (in part: within 25 %, or within 10 % on the "
+        "last day)",
+    )(partial(dispatch_cost, ours=_ours))

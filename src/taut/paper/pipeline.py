@@ -12,20 +12,15 @@ from typing import Any
 from .. import arguments, files
 from ..display import counted
 from ..extras import optional
-from . import beyond
+from .criteria import FAILS, HOLDS, LOOKS, NOT_YET, PART
 from .figures import draw_all
 from .report import write_report
 from .reproduce import EXPERIMENTS, Options, reproduce
 
 __all__ = ["run_all"]
 
-_VERDICTS = {
-    "holds": ("+", "bold green"),
-    "holds in part": ("~", "bold yellow"),
-    "not asymptotic yet": ("?", "bold blue"),
-    "fails": ("-", "bold red"),
-}
-"""The sign and the colour of each verdict."""
+ORDER = (HOLDS, PART, NOT_YET, FAILS)
+"""The verdicts in the order in which they are counted."""
 
 
 def run_all(
@@ -58,8 +53,6 @@ def run_all(
         result = reproduce(
             names, out, Options(seeds=seeds, quick=quick, demand=demand), progress=True
         )
-        if experiment == "all":
-            _timed(out, "beyond the paper", lambda: beyond.compare(out, quick))
         _timed(out, "figures", lambda: draw_all(out))
         report = _timed(out, "report", lambda: write_report(out))
     except KeyboardInterrupt:
@@ -93,10 +86,11 @@ def _summary(result: dict[str, Any], seconds: float, report: Path) -> None:
     console, counts = _console(), Counter(one["verdict"] for one in result["claims"])
     width = max(map(len, counts), default=0)
     for one in result["claims"]:
-        sign, style = _VERDICTS[one["verdict"]]
-        line = Text.assemble((f"{sign} {one['verdict']:{width}}", style), f"  {one['claim']}")
+        look = LOOKS[one["verdict"]]
+        shown = (f"{look.sign} {one['verdict']:{width}}", look.style)
+        line = Text.assemble(shown, f"  {one['claim']}")
         console.print(line, no_wrap=True, overflow="ellipsis")
-    listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in _VERDICTS if counts[verdict])
+    listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in ORDER if counts[verdict])
     console.print(f"{counted(counts.total(), 'claim')}: {listed} ({seconds:,.0f} s).")
     console.print(str(report), soft_wrap=True)
 

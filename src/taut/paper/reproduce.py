@@ -35,56 +35,31 @@ GRID = (250, 500, 1000, 2000, 3000, 4500, 6500, 8000, 10_000, 13_000, 16_500, 20
 FEW = (500, 2000, 8000, 20_000)
 THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000)
 
-OPEN = (
-    {
-        "what": "toy: radius R of the outer ball",
-        "chosen": "1, the smallest that contains the l1 ball",
-        "others": "1.2, sqrt(2)",
-    },
-    {"what": "toy, all learners: first decision", "chosen": "the centre of the ball", "others": ""},
-    {
-        "what": "OGD: delta",
-        "chosen": "the smallest value that satisfies its condition",
-        "others": "",
-    },
-    {
-        "what": "OGD: D",
-        "chosen": "max |g| over the ball; the paper's max g is too small",
-        "others": "",
-    },
-    {
-        "what": "maximum of constraints: subgradient at ties",
-        "chosen": "mean of the active gradients",
-        "others": "",
-    },
-    {"what": "doubly stochastic: d", "chosen": "10", "others": "5, 15"},
-    {"what": "doubly stochastic: R, G", "chosen": "sqrt(d), 2 sqrt(d)", "others": ""},
-    {
-        "what": "doubly stochastic: variant of A-OGD",
-        "chosen": "both the convex and the strongly convex variant",
-        "others": "",
-    },
-    {
-        "what": "dispatch: demand",
-        "chosen": "California ISO, hourly, interpolated to 5 minutes",
-        "others": "--demand FILE",
-    },
-    {
-        "what": "dispatch: scale of the demand",
-        "chosen": "mean 33, so that the emission cap is active",
-        "others": "30, 40",
-    },
-    {"what": "dispatch: e_i", "chosen": "0", "others": "0.2"},
-    {
-        "what": "dispatch: B and x_1",
-        "chosen": "ball of radius ||x_max|| around x_1 = 0",
-        "others": "the box of limits",
-    },
-    {
-        "what": "dispatch: G",
-        "chosen": "computed over the ball from the problem's coefficients",
-        "others": "",
-    },
+OPEN = tuple(
+    dict(zip(("what", "chosen", "others"), row, strict=True))
+    for row in (
+        (
+            "toy: radius R of the outer ball",
+            "1, the smallest that contains the l1 ball",
+            "1.2, sqrt(2)",
+        ),
+        ("toy, all learners: first decision", "the centre of the ball", ""),
+        ("OGD: delta", "the smallest value that satisfies its condition", ""),
+        ("OGD: D", "max |g| over the ball; the paper's max g is too small", ""),
+        ("maximum of constraints: subgradient at ties", "mean of the active gradients", ""),
+        ("doubly stochastic: d", "10", "5, 15"),
+        ("doubly stochastic: R, G", "sqrt(d), 2 sqrt(d)", ""),
+        (
+            "doubly stochastic: variant of A-OGD",
+            "both the convex and the strongly convex variant",
+            "",
+        ),
+        ("dispatch: demand", "California ISO, hourly, interpolated to 5 minutes", "--demand FILE"),
+        ("dispatch: scale of the demand", "mean 33, so that the emission cap is active", "30, 40"),
+        ("dispatch: e_i", "0", "0.2"),
+        ("dispatch: B and x_1", "ball of radius ||x_max|| around x_1 = 0", "the box of limits"),
+        ("dispatch: G", "computed over the ball from the problem's coefficients", ""),
+    )
 )
 """What the paper does not specify, what was chosen, and which other choices were tried."""
 

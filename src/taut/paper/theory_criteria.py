@@ -1,5 +1,4 @@
-"""The criteria for the paper's theorems: growth exponents, explicit bounds that say something, and
-what is not asymptotic yet.
+"""The paper's claims about its theorems, each with the function that judges it.
 
 A bound counts only at horizons at which it is not trivial, that is below what holds for every
 learner. An exponent is measured between the two longest horizons. If it is above the proven one but
@@ -9,32 +8,28 @@ falls, the horizons are too short to see the rate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..engine import Array
-from .criteria import FAILS, HOLDS, NOT_YET, PART, Judgement, graded
+from .criteria import FAILS, HOLDS, NOT_YET, PART, Claim, Judgement, graded, judged
 from .datasets import bounds_of, cases
 
 if TYPE_CHECKING:
     import xarray
 
-__all__ = [
-    "lemma_1",
-    "proposition_1",
-    "proposition_3_regret",
-    "propositions_2_3",
-    "propositions_4_5",
-    "propositions_4_5_regret",
-    "squared_constraints",
-    "theorem_1_regret",
-    "theorem_1_squares",
-    "theorem_2_log",
-]
+__all__ = ["CLAIMS"]
 
 TOLERANCE = 0.02
 """Difference of exponents that is not resolved."""
+_RATE = (
+    "no value is above an explicit bound that is not trivial, and the exponent at the longest "
+    "horizons is at most the proven one (not asymptotic yet: it is larger, but falls with T)"
+)
+CLAIMS: list[Claim] = []
+claim = partial(judged, CLAIMS)
 POWERS = np.linspace(0.02, 1, 50)
 """Exponents a of c + b T^a that are compared with c + b log T."""
 
@@ -116,39 +111,76 @@ def _rates(
     return Judgement(NOT_YET if NOT_YET in tested else HOLDS, figures, reason)
 
 
+@claim(
+    "theorem-1-regret",
+    "theory",
+    "Theorem 1",
+    "With the paper's step, regret is O(sqrt T).",
+    f"on random and on worst-case losses, {_RATE}",
+)
 def theorem_1_regret(data: xarray.Dataset) -> Judgement:
-    """Regret with the paper's step for beta = 1/2, on random and on worst-case losses."""
     return _rates(data, ["paper-step-0.5", "worst-case-0.5"], "regret", ["worst-case-0.5"])
 
 
+@claim(
+    "proposition-3-regret",
+    "theory",
+    "Proposition 3",
+    "With the paper's step, regret is O(T^max(beta, 1-beta)).",
+    f"on random and on worst-case losses and for every beta, {_RATE}",
+)
 def proposition_3_regret(data: xarray.Dataset) -> Judgement:
-    """Regret with the paper's step for every beta, on random and on worst-case losses."""
     worst = cases(data, "worst-case-")
     return _rates(data, [*cases(data, "paper-step-"), *worst], "regret", worst)
 
 
+@claim(
+    "propositions-2-3",
+    "theory",
+    "Propositions 2 and 3",
+    "With the paper's step, the clipped violation is O(T^(1-beta/2)), which is O(T^(3/4)) "
+    "for beta = 1/2.",
+    f"on random and on worst-case losses and for every beta, {_RATE}",
+)
 def propositions_2_3(data: xarray.Dataset) -> Judgement:
-    """Clipped violation with the paper's step for every beta, on random and on worst-case
-    losses."""
     chosen = [*cases(data, "paper-step-"), *cases(data, "worst-case-")]
     return _rates(data, chosen, "violation", chosen)
 
 
+@claim(
+    "theorem-1-squares",
+    "theory",
+    "Theorem 1, Proposition 3",
+    "The squared violation is O(T^(1-beta)).",
+    f"for every beta, step and problem, {_RATE}",
+)
 def theorem_1_squares(data: xarray.Dataset) -> Judgement:
-    """Squared violation for every beta, with the scale-aware and with the paper's step."""
     prefixes = ("theorem-1-", "lemma-1-", "paper-step-", "worst-case-")
     return _rates(data, [case for prefix in prefixes for case in cases(data, prefix)], "squared")
 
 
+@claim(
+    "lemma-1",
+    "theory",
+    "Lemma 1",
+    "The largest violation in a single round decreases with T, as T^(-1/6) for beta = 1/2.",
+    f"for every beta, with -beta/3 as the proven exponent, {_RATE}",
+)
 def lemma_1(data: xarray.Dataset) -> Judgement:
-    """Peak violation with one smooth constraint for every beta."""
     chosen = cases(data, "lemma-1-")
     return _rates(data, chosen, "peak", chosen)
 
 
+@claim(
+    "theorem-2-log",
+    "theory",
+    "Theorem 2",
+    "For strongly convex losses, regret is O(log T) and violation is O(sqrt(T log T)).",
+    "all values are below an explicit bound that is not trivial, c + b log T fits regret as "
+    "well as any c + b T^a with a > 0.1, and the exponent of the violation at the longest "
+    "horizons is at most 0.52",
+)
 def theorem_2_log(data: xarray.Dataset) -> Judgement:
-    """Regret against its bound and against fits of log T and of T^a, and the growth exponent of the
-    violation."""
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     horizons = data["horizon"].values.astype(float)
@@ -182,9 +214,17 @@ def _fitted(x: Array, y: Array) -> tuple[float, float]:
     return float(np.sqrt(np.mean((c + b * x - y) ** 2))), float(b)
 
 
+@claim(
+    "proposition-1",
+    "theory",
+    "Proposition 1",
+    "With log-sum-exp aggregation the bound on the violation per round also holds for "
+    "several constraints.",
+    "some decision is feasible for the aggregate as printed; with the largest temperature "
+    "that Lemma 1 allows, of the order T^(1/6), the peak violation decreases at least as "
+    "fast as T^(-1/6) below its bound, and regret stays O(sqrt T)",
+)
 def proposition_1(data: xarray.Dataset) -> Judgement:
-    """Smallest value of the log-sum-exp aggregate as printed; peak and regret with the largest
-    temperature Lemma 1 allows."""
     least = float(data["literal_log_sum_exp"])
     peak, regret = (
         local_exponents(data, "proposition-1", quantity)[-1] for quantity in ("peak", "regret")
@@ -210,21 +250,41 @@ def proposition_1(data: xarray.Dataset) -> Judgement:
     return graded(parts, figures, reason if least > 0 else "")
 
 
+@claim(
+    "propositions-4-5",
+    "theory",
+    "Propositions 4 and 5",
+    "With the clipped Lagrangian, the rates of the earlier methods also hold for the clipped "
+    "violation.",
+    f"for every beta, {_RATE}",
+)
 def propositions_4_5(data: xarray.Dataset) -> Judgement:
-    """Clipped violation of OGD and A-OGD with the clipped Lagrangian."""
     chosen = ["proposition-4", *cases(data, "proposition-5-")]
     return _rates(data, chosen, "violation", chosen)
 
 
+@claim(
+    "propositions-4-5-regret",
+    "theory",
+    "Propositions 4 and 5",
+    "With the clipped Lagrangian, regret is O(sqrt T) and O(T^max(beta, 1-beta)) as for the "
+    "earlier methods.",
+    f"on random and on worst-case losses and for every beta, {_RATE}",
+)
 def propositions_4_5_regret(data: xarray.Dataset) -> Judgement:
-    """Regret of OGD and A-OGD with the clipped Lagrangian, on random and on worst-case losses."""
     worst = cases(data, "clipped-worst-")
     return _rates(data, ["proposition-4", *cases(data, "proposition-5-"), *worst], "regret", worst)
 
 
+@claim(
+    "squared-constraints",
+    "theory",
+    "remark after Proposition 5",
+    "Applied to squared constraints, the earlier methods have a squared violation of "
+    "O(T^(3/4)) and O(T^(1-beta/2)), which is worse than that of Clipped-OGD.",
+    f"for every beta, {_RATE}, and the squared violation is larger than with Clipped-OGD",
+)
 def squared_constraints(data: xarray.Dataset) -> Judgement:
-    """Squared violation of OGD and A-OGD on the squared constraint, and whether it is worse than
-    that of Clipped-OGD with the same beta."""
     chosen = cases(data, "squares-")
     rates = _rates(data, chosen, "squared", chosen)
     last = data["squared"].isel(horizon=-1).mean("seed")

@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+import jax
+
 from .. import arguments, files, storage
-from ..engine import Array
+from ..engine import VERSION, Array
+from ..identity import Descriptions, digest_of_tree, numerics, problem_digest
 from ..learners.protocols import Grows
-from .fingerprint import digest_of_tree, fingerprint
+from ..problem.streams import Arrays
 from .loop import ROUND_AXIS, KeptRecords
 from .simulation import Simulation
 
@@ -30,24 +34,23 @@ STATE = "state.npz"
 
 
 class Checkpoint:
-    """The records of the chunks played so far, in memory and, if there is a folder, on disk
-    together with the state.
+    """The records of the chunks played so far, in memory and on disk together with the state.
 
     Use it as a context: while it is open, no other process or thread can open the same folder.
 
     Arguments:
-        folder: where to write, or None.
+        folder: where to write.
         simulation: what is played.
     """
 
-    def __init__(self, folder: str | Path | None, simulation: Simulation) -> None:
-        self.folder = None if folder is None else arguments.path("checkpoint", folder)
-        if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
+    def __init__(self, folder: str | Path, simulation: Simulation) -> None:
+        self.folder = arguments.path("checkpoint", folder)
+        if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(
                 f"checkpoint: got {self.folder}, a file; expected a folder, which need not exist "
                 "yet"
             )
-        if self.folder is not None and any(
+        if any(
             isinstance(one, Grows) and one.with_room(1) is not one for one in simulation.learners
         ):
             raise ValueError(
@@ -55,10 +58,10 @@ class Checkpoint:
                 "state grows; expected a number of kept cuts, or checkpoint=None"
             )
         self.simulation = simulation
-        self.fingerprint = {} if folder is None else fingerprint(simulation)
+        self.fingerprint = fingerprint(simulation)
         self.kept = KeptRecords(simulation.shape, simulation.stream.horizon)
         self.ends: list[int] = []
-        self.run = "" if folder is None else secrets.token_hex(16)
+        self.run = secrets.token_hex(16)
         self.data = ""
         """Checksum of the data of all rounds so far."""
         self.last = ""
@@ -67,9 +70,6 @@ class Checkpoint:
     @contextlib.contextmanager
     def open(self) -> Iterator[Checkpoint]:
         """Lock the folder, which is created if it does not exist."""
-        if self.folder is None:
-            yield self
-            return
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -83,23 +83,16 @@ class Checkpoint:
         """Return the carry and the number of rounds with which the last call stopped, or those
         before round 1."""
         carry = self.simulation.begin()
-        if self.folder is None:
-            return carry, 0
         path = self.folder / STATE
         if not path.exists():
             return carry, 0
         header, arrays = files.read_arrays(path, "checkpoint")
         self._compare(path, header)
         try:
-            done, self.run, self.ends = (
-                int(header["done"]),
-                str(header["run"]),
-                [int(end) for end in header["ends"]],
-            )
-            recorded = bool(self.simulation.shape.record)
-            if not 0 < done <= self.simulation.stream.horizon or (
-                self.ends[-1:] if recorded else [done]
-            ) != [done]:
+            done, self.run = int(header["done"]), str(header["run"])
+            self.ends = [int(end) for end in header["ends"]]
+            last = self.ends[-1:] if self.simulation.shape.record else [done]
+            if not 0 < done <= self.simulation.stream.horizon or last != [done]:
                 raise ValueError("the numbers of rounds do not fit")
             carry = files.like(carry, arrays)
             self._read_records(header["last"])
@@ -108,10 +101,9 @@ class Checkpoint:
                 f"checkpoint: got {path}, damaged or foreign ({error}); expected a file that taut "
                 "wrote"
             ) from error
-        for start in range(0, done, self.simulation.shape.length):
-            self._add_data(
-                self.simulation.block(start, min(self.simulation.shape.length, done - start))
-            )
+        length = self.simulation.shape.length
+        for start in range(0, done, length):
+            self._add_data(self.simulation.block(start, min(length, done - start)))
         if header["data"] != self.data:
             self._refuse(f"stream, in its first {done} rounds")
         return carry, done
@@ -119,7 +111,6 @@ class Checkpoint:
     def _read_records(self, last: str) -> None:
         """Read the records of all chunks, and check that the files belong to this run and to each
         other."""
-        assert self.folder is not None
         begun = 0
         for end in self.ends:
             path = self.folder / f"records-{end}.npz"
@@ -144,10 +135,8 @@ class Checkpoint:
     def add(
         self, carry: Any, records: Mapping[str, Array], data: Any, begun: int, done: int
     ) -> None:
-        """Keep the records of rounds begun..done; with a folder, write them and then the state."""
+        """Keep the records of rounds begun..done, write them and then the state."""
         self.kept.add(records, begun, done)
-        if self.folder is None:
-            return
         if records:
             path = self.folder / f"records-{done}.npz"
             files.write_arrays(
@@ -194,3 +183,55 @@ class Checkpoint:
             f"The checkpoint in {self.folder} belongs to a call with a different {what}. Use "
             "another folder, or delete this one to start again."
         )
+
+
+def fingerprint(simulation: Simulation) -> dict[str, Any]:
+    """Describe a call: two calls with equal descriptions compute the same, up to what the
+    description cannot contain.
+
+    Loss and constraints are described by the program that JAX traces from them, with all numbers in
+    it; a learner and a feedback by their fields, and their own classes by all that they reach. Not
+    noticed are changes of Python functions that a program calls back (`jax.pure_callback`), and
+    whatever a function reads when it is not being traced. The data of the stream are compared chunk
+    by chunk when a checkpoint is resumed.
+    """
+    keys, describe = simulation.random_keys, Descriptions()
+    problem, stream, first = simulation.problem, simulation.stream, simulation.first
+    return {
+        "learner": [
+            [files.pack(learner), _checksum(describe.of_classes(learner, "learner"))]
+            for learner in simulation.learners
+        ],
+        "problem (loss, constraints, domain)": [
+            problem.domain.to_dict(),
+            problem_digest(problem, simulation.score, stream, first, simulation.example),
+        ],
+        "feedback": _checksum(describe.of(simulation.feedback, "feedback")),
+        **_of_advice(simulation, describe),
+        "stream (shapes and types)": str(simulation.example),
+        "horizon": stream.horizon,
+        "number of seeds": stream.seeds,
+        "x1": digest_of_tree(first),
+        "start": digest_of_tree(problem.start),
+        "key": None if keys is None else digest_of_tree(jax.random.key_data(keys)),
+        "record": sorted(simulation.shape.record),
+        "every": simulation.every,
+        "chunk": simulation.shape.length,
+        "version of taut or jax": [VERSION, numerics(), jax.__version__],
+    }
+
+
+def _of_advice(simulation: Simulation, describe: Descriptions) -> dict[str, Any]:
+    """Return what tells advice from other advice; nothing without advice."""
+    given = {"advice": simulation.advice, "forecast": simulation.forecast}
+    return {
+        name: digest_of_tree(value.data)
+        if isinstance(value, Arrays)
+        else _checksum(describe.of(value, name))
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _checksum(description: Any) -> str:
+    return hashlib.sha256(json.dumps(description).encode()).hexdigest()

@@ -28,8 +28,8 @@ from ..jaxpr.maxima import by_index
 from ..learners.advised import Advised, AdvisedState
 from ..learners.half_space.announced import rows_at
 from ..learners.half_space.cuts import Rows
+from ..learners.half_space.method import HalfSpace
 from ..learners.half_space.projection import exact_projection
-from ..learners.protocols import KeepsCuts
 from ..problem.domains import Domain
 from ..problem.domains.base import finfo
 from ..problem.rounds import FullInformation
@@ -95,7 +95,7 @@ def best_for(
     start, _ = learner.into(state.base, state.advice[-1], domain.project, announced)
     size = start.size
     rows = [Rows(jnp.zeros((1, size), dtype), jnp.zeros((1,), dtype))]
-    if isinstance(learner.learner, KeepsCuts):
+    if isinstance(learner.learner, HalfSpace):
         rows += [found for found in [learner.learner.kept(state.base)] if found is not None]
     if announced is not None:
         rows.append(rows_at(start, announced))

@@ -21,7 +21,7 @@ from jax import lax
 from ..engine import Array, register_dataclass
 from ..learners import Learner
 from ..learners.advised import AdvisedState
-from ..learners.protocols import Shortened, multiplier_of, side_by_side
+from ..learners.protocols import Shortened, multiplier_of
 from .advice import as_told
 from .round import Game, GameState, Played, announce, init, reveal
 
@@ -152,7 +152,7 @@ def play_chunk(
     given = state._replace(totals=first.totals, faults=first.faults)
     begun = jax.tree.map(partial(jnp.where, span.begin == 0), first, given)
     learners, seeds = (1, 1)
-    if side_by_side(inputs.learner):
+    if inputs.learner.side_by_side:
         learners, seeds = _side_by_side(shape, math.prod(inputs.game.domain.shape))
 
     def some_learners(swept: bool, learner: Learner, state: GameState) -> Any:

@@ -22,7 +22,6 @@ from ..learners.protocols import (
     multiplier_of,
     points_of,
     seeded,
-    side_by_side,
     uncovered,
 )
 from ..learners.registry import DEFAULT, LEARNERS
@@ -99,7 +98,7 @@ class WithFeedback(Learner):
     @property
     def side_by_side(self) -> bool:
         """As the learner."""
-        return side_by_side(self.learner)
+        return self.learner.side_by_side
 
     def init(self, x1: jax.Array, count: int) -> FeedbackState:
         """Begin with the state of the learner, and with a key that `seeded` replaces."""

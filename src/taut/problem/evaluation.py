@@ -40,8 +40,6 @@ LEAD = 4
 DIFFERENTIATED_THROUGH = CALLS - {"custom_jvp_call"}
 """Calls that are traced in place before they are differentiated; the others have derivatives of
 their own."""
-BATCH = 16
-"""Decisions that `rows` evaluates at once when it is compiled, whatever their number."""
 SMALL_BLOCK = 2**16
 """Up to this many entries of decisions times rounds, all columns of a Hessian are computed at
 once."""
@@ -79,7 +77,8 @@ def loss_of_round(loss: Callable[..., Any], x: jax.Array, z: Any) -> jax.Array:
     """Return a user's loss in the type of the decision. Arrays are refused: their sums and means
     would be taken for the loss of a round."""
     value = jnp.asarray(loss(x, z), x.dtype)
-    refuse_array(value.shape, "stream")
+    if value.shape:
+        refuse_array(value.shape, "stream")
     return value
 
 
@@ -89,6 +88,13 @@ def _loss(loss: Callable[..., Any], _: Any, x: jax.Array, z: Any) -> jax.Array:
 
 def _constraint_values(_: None, constraints: Constraints, x: jax.Array, z: Any) -> jax.Array:
     return constraints.values(x, z)
+
+
+def _one_entry(static: tuple[Any, Any], parameters: Any, x: jax.Array, z: Any) -> jax.Array:
+    function, own = static
+    data, which = z
+    values = function(own, parameters, x, data)
+    return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == which, values, 0))
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,11 @@ class Evaluation:
         """Return the same for evaluations that are repeated."""
         return replace(self, repeats=times)
 
+    def of_one_entry(self) -> Evaluation:
+        """Return the evaluation of one entry of the function's values, whose data are those of this
+        one and the number of the entry."""
+        return replace(self, function=_one_entry, static=(self.function, self.static))
+
     def count(self, x: Array, z: Any = None) -> int:
         """Return the number of values of the function at one decision."""
         return math.prod(self._trace(x, z).shape)
@@ -136,32 +147,6 @@ class Evaluation:
             values, slopes = self._compiled(_slopes, x, z)
             return np.asarray(values), np.asarray(slopes)
         return found[0][0, 0], np.moveaxis(found[1][:, 0], 0, -1)
-
-    def products(self, x: Array, z: Any, directions: Array) -> Array:
-        """Return the Hessians times flat directions, (direction, point, round, entry). The function
-        has one value."""
-        along = np.asarray(directions, x.dtype).reshape(-1, *x.shape[2:])
-        found = self._in_numpy(x, z, _units(x), along)
-        if found is None:
-            return np.asarray(self._compiled(_products, x, z, along))
-        return np.moveaxis(found[2], 0, -1)
-
-    def rows(self, x: Array, z: Any, which: Array, second: bool = False) -> tuple[Array, ...]:
-        """Return value, gradient and, if `second`, Hessian of the entry `which[i]` of the function
-        at point i.
-
-        There is one round per point. The arrays are (point,), (point, entry) and (point, entry,
-        entry).
-        """
-        units, own = _units(x), np.arange(len(x))
-        found = self._in_numpy(x, z, *(units, units)[: 1 + second])
-        if found is None:
-            return self._compiled_rows(x, z, which, second)
-        value, slope = found[0][0, 0, own, 0, which], found[1][:, 0, own, 0, which].T
-        if not second:
-            return value, slope
-        hessian = found[2][:, :, own, 0, which].transpose(2, 0, 1)
-        return value, slope, (hessian + hessian.transpose(0, 2, 1)) / 2
 
     def sums(
         self,
@@ -254,19 +239,6 @@ class Evaluation:
         """`function`, below, compiled."""
         static = (self.function, self.static, *flags)
         return self.programs.call(function, self.parameters, *arguments, static=static)
-
-    def _compiled_rows(self, x: Array, z: Any, which: Array, second: bool) -> tuple[Array, ...]:
-        parts = []
-        for start in range(0, len(x), BATCH):
-            batch = np.minimum(np.arange(start, start + BATCH), len(x) - 1)
-            own = jax.tree.map(lambda a, batch=batch: np.asarray(a)[batch, 0], z)
-            parts.append(
-                self._compiled(_rows, x[batch, 0], own, np.asarray(which)[batch], flags=(second,))
-            )
-        return tuple(
-            np.concatenate([np.asarray(a) for a in column])[: len(x)]
-            for column in zip(*parts, strict=True)
-        )
 
 
 class _Trace:
@@ -371,39 +343,6 @@ def _slopes(
 
     found: tuple[jax.Array, jax.Array] = _mapped(both, x, z)
     return found
-
-
-def _products(
-    function: Any, static: Any, parameters: Any, x: jax.Array, z: Any, directions: jax.Array
-) -> jax.Array:
-    def one(x: jax.Array, z: Any) -> jax.Array:
-        slope = jax.grad(lambda y: function(static, parameters, y, z))
-        return jax.vmap(jax.linearize(slope, x)[1])(directions).reshape(len(directions), -1)
-
-    return jnp.moveaxis(_mapped(one, x, z), 2, 0)
-
-
-def _rows(
-    function: Any,
-    static: Any,
-    second: bool,
-    parameters: Any,
-    x: jax.Array,
-    z: Any,
-    which: jax.Array,
-) -> tuple[jax.Array, ...]:
-    def one(x: jax.Array, z: Any, i: jax.Array) -> tuple[jax.Array, ...]:
-        def value(y: jax.Array) -> jax.Array:
-            values = function(static, parameters, y.reshape(x.shape), z)
-            return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == i, values, 0))
-
-        linear = jax.value_and_grad(value)(x.ravel())
-        if not second:
-            return linear
-        hessian = jax.hessian(value)(x.ravel())
-        return *linear, (hessian + hessian.T) / 2
-
-    return jax.vmap(one)(x, z, which)
 
 
 def _sums(

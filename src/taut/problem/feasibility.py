@@ -141,7 +141,7 @@ def _polyak(problem: Problem) -> tuple[Array, float, float, float]:
     for _ in range(POLYAK_STEPS):
         if not lowest > 0:
             break
-        slope = g.rows(x[None, None], None, np.array([values.argmax()]))[1]
+        slope = g.of_one_entry().slopes(x[None, None], (None, values.argmax()[None, None]))[1][0]
         with np.errstate(all="ignore"):
             length = np.sum(slope**2)
             moved = x.ravel() - values.max() / np.where(length > 0, length, 1) * slope

@@ -7,7 +7,8 @@ and `store` (the files).
 """
 
 from .cell import Cell
-from .result import Failure, Sweep
+from .result import Sweep
 from .sweep import sweep
+from .task import Failure
 
 __all__ = ["Cell", "Failure", "Sweep", "sweep"]

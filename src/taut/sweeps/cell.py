@@ -4,7 +4,7 @@ process."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any
 
 import jax
@@ -127,25 +127,12 @@ def _check_tags(tags: Any) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
-    """A cell after its arguments were checked: what a worker needs to play it."""
+class Ready(Cell):
+    """A cell after its arguments were checked: what a worker needs to play it. Its stream is a
+    `Stream` or a recipe."""
 
     learner: Learner
-    problem: Problem
-    stream: Any
-    """A `Stream`, or a recipe."""
-    horizon: int | None
-    seeds: int | None
-    score: Problem | None
-    x1: Any
-    key: jax.Array | None
-    record: tuple[str, ...]
-    every: int
-    chunk: int | None
-    feedback: Feedback | None
-    unproven: bool
-    measure: Callable[[Run], Mapping[str, Any]] | None
-    keep: bool
+    record: tuple[str, ...] = ()
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -196,17 +183,11 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
     if not is_recipe(stream):
         ids = id(problem), id(score), id(stream), horizon, seeds
         if ids not in shared:
-            problem, score = (
-                problem.for_data(stream),
-                None if score is None else score.for_data(stream),
-            )
+            problem = problem.for_data(stream)
+            score = None if score is None else score.for_data(stream)
             made = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
-            shared[ids] = (
-                problem,
-                score,
-                made,
-                cell,
-            )  # the cell keeps the objects alive whose ids are the key
+            # The cell keeps the objects alive whose ids are the key.
+            shared[ids] = problem, score, made, cell
         problem, score, stream, _ = shared[ids]
         horizon, seeds = stream.horizon, stream.seeds if seeds is not None else None
     elif horizon is None and not isinstance(cell.learner, Learner):
@@ -214,24 +195,21 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
             "horizon: got None for a method given by name on a recipe; expected the number of "
             "rounds"
         )
-    learner = as_learner(cell.learner, problem, horizon)
-    return Ready(
-        learner=learner,
-        problem=problem,
-        stream=stream,
-        horizon=horizon,
-        seeds=seeds,
-        score=score,
-        x1=None if cell.x1 is None else np.asarray(first_decision(problem, cell.x1)),
-        key=None if cell.key is None else random_key("key", cell.key),
-        record=tuple(sorted({arguments.one_of("record", name, RECORDS) for name in record})),
-        every=arguments.count("every", cell.every),
-        chunk=None if cell.chunk is None else arguments.count("chunk", cell.chunk),
-        feedback=as_feedback(cell.feedback),
-        unproven=cell.unproven,
-        measure=cell.measure,
-        keep=cell.keep,
-    )
+    checked = {
+        "learner": as_learner(cell.learner, problem, horizon),
+        "problem": problem,
+        "stream": stream,
+        "horizon": horizon,
+        "seeds": seeds,
+        "score": score,
+        "x1": None if cell.x1 is None else np.asarray(first_decision(problem, cell.x1)),
+        "key": None if cell.key is None else random_key("key", cell.key),
+        "record": tuple(sorted({arguments.one_of("record", name, RECORDS) for name in record})),
+        "every": arguments.count("every", cell.every),
+        "chunk": None if cell.chunk is None else arguments.count("chunk", cell.chunk),
+        "feedback": as_feedback(cell.feedback),
+    }
+    return Ready(**{entry.name: getattr(cell, entry.name) for entry in fields(cell)} | checked)
 
 
 def is_recipe(stream: Any) -> bool:

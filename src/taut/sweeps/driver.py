@@ -12,13 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .cell import Ready
 from .executors import Workers
 from .store import Played, Store
-from .task import Blobs, Error, Outcome, play_cells, play_task
+from .task import Blobs, Failure, Outcome, play_cells, play_task
 
 __all__ = ["Driver"]
 
@@ -44,7 +44,7 @@ TICK = 0.5
 class Task:
     """Cells that were submitted together."""
 
-    cells: list[int]
+    cells: list[str]
     begun: float
     killed: bool = False
 
@@ -53,8 +53,8 @@ class Driver:
     """Plays cells with workers.
 
     Arguments:
-        cells: what to play, by number.
-        identities: the names of their files by number, or an empty dictionary.
+        cells: what to play, by name.
+        identities: the names of their files by name, or an empty dictionary.
         workers: the executor.
         store: where files are written, or None.
         settings: what workers set before they unpickle.
@@ -64,8 +64,8 @@ class Driver:
 
     def __init__(
         self,
-        cells: dict[int, Ready],
-        identities: dict[int, str],
+        cells: dict[str, Ready],
+        identities: dict[str, str],
         workers: Workers,
         store: Store | None,
         settings: dict[str, Any],
@@ -74,17 +74,17 @@ class Driver:
     ) -> None:
         self.cells, self.identities, self.workers, self.store = cells, identities, workers, store
         self.settings, self.timeout, self.done = settings, timeout, done
-        self.waiting: dict[Any, deque[int]] = {}
+        self.waiting: dict[Any, deque[str]] = {}
         """Cells that wait, by program, so that a task compiles one program only."""
         order: dict[int, int] = {}
-        for number in sorted(
-            cells, key=lambda n: order.setdefault(id(cells[n].stream), len(order))
+        for name in sorted(
+            cells, key=lambda name: order.setdefault(id(cells[name].stream), len(order))
         ):
-            self.waiting.setdefault(cells[number].program(), deque()).append(number)
-        self.suspects: deque[int] = deque()
+            self.waiting.setdefault(cells[name].program(), deque()).append(name)
+        self.suspects: deque[str] = deque()
         """Cells whose worker died. They are played alone, to find the one that kills its
         process."""
-        self.attempts: dict[int, int] = {}
+        self.attempts: dict[str, int] = {}
         self.running: dict[Future[Any], Task] = {}
         self.finished: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self.rates: dict[Any, float] = {}
@@ -121,7 +121,7 @@ class Driver:
             future.add_done_callback(self.finished.put)
         return bool(self.waiting or self.suspects)
 
-    def _next(self) -> list[int]:
+    def _next(self) -> list[str]:
         """Choose the cells of the next task."""
         if not self.waiting:
             alone = (
@@ -147,14 +147,14 @@ class Driver:
             del self.waiting[program]
         return taken
 
-    def _start(self, cells: Sequence[int]) -> Future[Any]:
+    def _start(self, cells: Sequence[str]) -> Future[Any]:
         if not self.workers.remote:
-            listed = [(number, self.identities.get(number), self.cells[number]) for number in cells]
+            listed = [(name, self.identities.get(name), self.cells[name]) for name in cells]
             return self.workers.submit(play_cells, listed, self.store, self.timeout)
         parts: list[Any] = []
         contents: dict[str, bytes] = {}
-        for number in cells:
-            part, blobs = self.blobs.part(number, self.cells[number], self.identities.get(number))
+        for name in cells:
+            part, blobs = self.blobs.part(name, self.cells[name], self.identities.get(name))
             parts.append(part)
             contents |= blobs
         folder = None if self.store is None else str(self.store.folder.absolute())
@@ -173,25 +173,19 @@ class Driver:
             self._check(environment)
         else:
             outcomes = result
+        left = []
         for outcome in outcomes:
-            self._note(outcome)
-        left = [
-            outcome.cell for outcome in outcomes if outcome.played is None and outcome.error is None
-        ]
+            if outcome.played is None and outcome.failure is None:
+                left.append(outcome.cell)
+                continue
+            if outcome.played is not None:
+                cell = self.cells[outcome.cell]
+                rate, program = outcome.played.seconds / cell.work, cell.program()
+                # The first play of a program includes its compilation.
+                self.rates[program] = min(self.rates.get(program, rate), rate)
+            self.done(outcome)
         if left:
             self._wait(left)
-
-    def _note(self, outcome: Outcome) -> None:
-        if outcome.played is None and outcome.error is None:
-            return
-        cell = self.cells[outcome.cell]
-        if outcome.played is not None:
-            rate = outcome.played.seconds / cell.work
-            known = self.rates.get(cell.program(), rate)
-            self.rates[cell.program()] = min(
-                known, rate
-            )  # the first play of a program includes its compilation
-        self.done(outcome)
 
     def _lose(self, task: Task, error: BaseException) -> None:
         """A task ended without a result: keep the cells that were written, and play the others
@@ -212,33 +206,31 @@ class Driver:
                 "on."
             ) from error
         alone = len(task.cells) == 1
-        for number in task.cells:
-            played = self._written(number)
+        for name in task.cells:
+            played = self._written(name)
             if played is not None:
-                self.done(Outcome(number, played))
+                self.done(Outcome(name, played))
             elif cancelled:
-                self._wait([number])
-            elif alone and self._is_failure(number, task, error):
-                self.done(Outcome(number, error=_described(error, task, self.timeout)))
+                self._wait([name])
+            elif alone and self._is_failure(name, task, error):
+                self.done(Outcome(name, failure=_failure(error, task, self.timeout)))
             else:
-                self.suspects.append(number)
+                self.suspects.append(name)
 
-    def _is_failure(self, number: int, task: Task, error: BaseException) -> bool:
+    def _is_failure(self, name: str, task: Task, error: BaseException) -> bool:
         """Return whether a cell that was played alone, and whose task had no result, counts as
         failed."""
-        self.attempts[number] = self.attempts.get(number, 0) + 1
-        return task.killed or not self.workers.lost(error) or self.attempts[number] >= ATTEMPTS
+        self.attempts[name] = self.attempts.get(name, 0) + 1
+        return task.killed or not self.workers.lost(error) or self.attempts[name] >= ATTEMPTS
 
-    def _wait(self, numbers: Sequence[int]) -> None:
+    def _wait(self, names: Sequence[str]) -> None:
         """Put cells of one program back to those that wait."""
-        self.waiting.setdefault(self.cells[numbers[0]].program(), deque()).extendleft(
-            reversed(numbers)
-        )
+        self.waiting.setdefault(self.cells[names[0]].program(), deque()).extendleft(reversed(names))
 
-    def _written(self, number: int) -> Played | None:
-        if self.store is None or number not in self.identities:
+    def _written(self, name: str) -> Played | None:
+        if self.store is None or name not in self.identities:
             return None
-        played = self.store.read(self.identities[number], self.cells[number].kept)
+        played = self.store.read(self.identities[name], self.cells[name].kept)
         return None if played is None else played.brief()
 
     def _end_overdue(self) -> None:
@@ -273,13 +265,14 @@ class CancelledByWorkers(Exception):
     lost."""
 
 
-def _described(error: BaseException, task: Task, timeout: float | None) -> Error:
+def _failure(error: BaseException, task: Task, timeout: float | None) -> Failure:
+    """Return the failure of a cell that was played alone and whose process was ended or died."""
     if task.killed:
         text = (
             "The process was ended because the cell took far longer than the time limit of "
             f"{timeout:g} s."
         )
-        return Error("TimeoutError", text, "", exception=TimeoutError(text))
-    described = Error.of(error, "", pickled=False)
+        return Failure.of(TimeoutError(text))
+    failure = Failure.of(error)
     prefix = "The process that played this cell alone ended, more than once. "
-    return Error(described.kind, prefix + described.message, described.traceback, "", error)
+    return replace(failure, message=prefix + failure.message)

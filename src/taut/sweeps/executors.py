@@ -6,20 +6,22 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import jax
 
 from .. import arguments
 from ..jax_internals import backend_started
-from ..play.threads import cores
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-__all__ = ["Given", "Processes", "Threads", "Workers", "as_workers"]
+__all__ = ["Given", "Processes", "Threads", "Workers", "as_workers", "cores", "simulate_all"]
 
 CLUSTER = 'pip install "taut[cluster]"'
+Result = TypeVar("Result")
 
 
 class Workers:
@@ -247,3 +249,38 @@ def _refuse_fork(executor: Any) -> None:
             "ProcessPoolExecutor(mp_context="
             'multiprocessing.get_context("spawn")), or "processes"'
         )
+
+
+def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = None) -> list[Result]:
+    """The results of `jobs`, in their order; the first error among them is raised.
+
+    Arguments:
+        jobs: functions without arguments, for example `functools.partial(taut.simulate, learner,
+            problem, stream)`.
+        threads: how many run at a time; by default two per core that this process may use, because
+            a simulation has moments in which its core has nothing to do.
+
+    Seeds of one simulation need no threads: `simulate(..., seeds=n)` computes them together in one.
+    Threads are for simulations that differ in more than data or parameters, and for more seeds than
+    one core should compute.
+
+    >>> simulate_all([lambda: 1, lambda: 2], threads=2)
+    [1, 2]
+    """
+    if not isinstance(jobs, Iterable) or isinstance(jobs, (str, bytes, jax.Array)):
+        raise TypeError(f"jobs: got {jobs!r}; expected a list of functions without arguments")
+    jobs = list(jobs)
+    for job in jobs:
+        if not callable(job):
+            raise TypeError(
+                f"jobs: got {job!r}; expected functions without arguments, as functools.partial "
+                "makes them"
+            )
+    workers = 2 * cores() if threads is None else arguments.count("threads", threads)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        return [future.result() for future in [pool.submit(job) for job in jobs]]
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

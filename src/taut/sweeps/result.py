@@ -3,7 +3,6 @@ demand."""
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,43 +18,14 @@ from ..problem.streams import as_stream
 from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store
-from .task import Error
+from .task import Failure
 
 if TYPE_CHECKING:
     import pandas
 
     from .cell import Cell
 
-__all__ = ["Failure", "Sweep"]
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A cell that failed: its name, the error, and where it happened."""
-
-    name: str
-    kind: str
-    """The class of the error."""
-    message: str
-    traceback: str
-    where: str = ""
-    """The machine."""
-    exception: BaseException | None = field(default=None, repr=False, compare=False)
-    """The exception itself, if it is known in this process."""
-
-    @classmethod
-    def of(cls, name: str, error: Error) -> Failure:
-        """Return the failure that a worker reported."""
-        exception = error.exception
-        if isinstance(exception, bytes):
-            try:
-                exception = pickle.loads(exception)
-            except Exception:  # its class may not exist here
-                exception = None
-        return cls(name, error.kind, error.message, error.traceback, error.where, exception)
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.kind}: {self.message}"
+__all__ = ["Sweep"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -152,31 +122,15 @@ class Sweep(Displayed):
             facts.append(("folder", str(self.folder)))
         if self.environments:
             hosts = {str(one["host"]) for one in self.environments}
-            facts.append(
-                (
-                    "workers",
-                    f"{counted(len(self.environments), 'process', 'processes')} on "
-                    f"{counted(len(hosts), 'machine')}",
-                )
-            )
-        grids = []
-        if self.failed:
-            shown = tuple(
-                (one.name, one.kind, one.message.split("\n")[0]) for one in self.failed[:10]
-            )
-            grids = [
-                Grid(
-                    ("failed cell", "error", "message"),
-                    shown,
-                    left=("failed cell", "error", "message"),
-                )
-            ]
-        more = (
-            [f"{len(self.failed) - 10} more cells failed: see .failed"]
-            if len(self.failed) > 10
-            else []
-        )
-        return Summary(f"Sweep of {len(self.names)} cells", facts, grids, (*more, *self.notes))
+            processes = counted(len(self.environments), "process", "processes")
+            facts.append(("workers", f"{processes} on {counted(len(hosts), 'machine')}"))
+        shown = [(one.name, one.kind, one.message.split("\n")[0]) for one in self.failed[:10]]
+        columns = ("failed cell", "error", "message")
+        grids = [Grid(columns, tuple(shown), left=columns)] if shown else []
+        notes = list(self.notes)
+        if len(self.failed) > 10:
+            notes.insert(0, f"{len(self.failed) - 10} more cells failed: see .failed")
+        return Summary(f"Sweep of {len(self.names)} cells", facts, grids, notes)
 
 
 def _rows(name: str, cell: Cell, played: Played, identity: str | None) -> list[dict[str, Any]]:

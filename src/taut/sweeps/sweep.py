@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,22 @@ import numpy as np
 
 from .. import arguments, files
 from ..engine import VERSION, cache_folder, default_float, require_jax
-from ..play.description import Descriptions
-from ..play.fingerprint import digest_of_tree, numerics, parts_of, program_digest
+from ..identity import Descriptions, digest_of_tree, numerics, problem_digest
 from ..problem.compatibility import first_decision, round_shapes
 from ..problem.streams import Adversary, Arrays, Chunks, Stream, as_stream
 from ..progress import Counter, counting
 from ..storage import lock_folder
 from .cell import Cell, Ready, make_stream, prepare
 from .driver import Driver
-from .executors import Workers, as_workers
-from .result import Failure, Sweep
+from .executors import as_workers
+from .result import Sweep
 from .store import INDEX, Played, Store, write_index
-from .task import Error, Outcome, settings
+from .task import Failure, Outcome, settings
 
 __all__ = ["Identities", "sweep"]
+
+NOTED = ("kind", "message", "traceback", "where")
+"""What the folder keeps of a failure."""
 
 
 def sweep(
@@ -52,7 +54,7 @@ def sweep(
             futures, for example a `ProcessPoolExecutor` that spawns.
         folder: where results are kept, one small file per cell; workers must reach it under the
             same path. Called again with the same cells and folder, the sweep plays only what is
-            missing. `index.parquet` there is the table of all cells.
+            missing. `index.parquet` there is the table of the cells of the last call.
         cache: a folder for compiled programs that all workers share; by default that of this
             process, if it has one.
         retry: whether to play again the cells that failed in an earlier call with this folder.
@@ -110,22 +112,24 @@ def sweep(
         if waiting:
             workers = as_workers(executor)
             try:
-                with _counter(progress, len(ready), workers) as counter:
+                with (
+                    nullcontext(progress)
+                    if isinstance(progress, Counter)
+                    else counting(progress, len(ready), address=workers.address)
+                ) as counter:
                     counter.skip(len(ready) - len(waiting))
-                    names = list(ready)
                     twins = _twins(waiting, identities)
 
                     def done(outcome: Outcome) -> None:
-                        for name in twins[names[outcome.cell]]:
+                        for name in twins[outcome.cell]:
                             identity = identities.get(name)
                             notes.extend(_keep(name, outcome, played, failures, store, identity))
                             new.append(name)
                             counter.advance()
 
-                    numbers = {names.index(name): ready[name] for name in twins}
                     driver = Driver(
-                        numbers,
-                        {i: identities[names[i]] for i in numbers if names[i] in identities},
+                        {name: ready[name] for name in twins},
+                        identities,
                         workers,
                         store,
                         settings(_cache(cache)),
@@ -230,10 +234,8 @@ def _known(
         if found is not None:
             played[name] = found.brief()
         elif noted is not None and not retry:
-            kind, message, trace, where = (
-                str(noted.get(key, "")) for key in ("kind", "message", "traceback", "where")
-            )
-            failures[name] = Failure(name, kind, message, trace, where)
+            told: dict[str, Any] = {part: str(noted.get(part, "")) for part in NOTED}
+            failures[name] = Failure(name, **told)
         else:
             waiting.append(name)
     return played, failures, waiting
@@ -263,18 +265,11 @@ def _keep(
         failures.pop(name, None)
         if store is not None and identity is not None:
             store.forgive(identity)
-    elif outcome.error is not None:
-        error: Error = outcome.error
-        failures[name] = Failure.of(name, error)
-        if store is not None and identity is not None and not error.unwritten:
-            noted = {
-                "name": name,
-                "kind": error.kind,
-                "message": error.message,
-                "traceback": error.traceback,
-            }
+    elif outcome.failure is not None:
+        failures[name] = failure = outcome.failure.named(name)
+        if store is not None and identity is not None and not failure.unwritten:
             try:
-                store.fail(identity, {**noted, "where": error.where})
+                store.fail(identity, {part: getattr(failure, part) for part in ("name", *NOTED)})
             except OSError as reason:  # the disk may be full
                 return [f"the failure of {name} is not written, so it is played again: {reason}"]
     return []
@@ -284,14 +279,6 @@ def _cache(folder: str | Path | None) -> str | None:
     if folder is None:
         return cache_folder()
     return str(arguments.path("cache", folder).absolute())
-
-
-def _counter(
-    progress: bool | Counter | None, total: int, workers: Workers
-) -> AbstractContextManager[Counter]:
-    if isinstance(progress, Counter):
-        return nullcontext(progress)
-    return counting(progress, total, address=workers.address)
 
 
 class Identities:
@@ -340,9 +327,8 @@ class Identities:
         key = (id(cell.problem), id(cell.score), reacting, str(example), first.dtype)
 
         def describe() -> Any:
-            played = cell.problem
-            functions, trees = parts_of(played, cell.score, stream, first.dtype)
-            return [played.domain.to_dict(), program_digest(functions, trees, first, example)]
+            digest = problem_digest(cell.problem, cell.score, stream, first, example)
+            return [cell.problem.domain.to_dict(), digest]
 
         return self._remembered(key, describe, cell.problem, cell.score, stream)
 

@@ -18,20 +18,20 @@ import traceback
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import metadata
 from typing import Any
 
 import jax
 
 from .. import engine
-from ..play.fingerprint import numerics
+from ..identity import numerics
 from ..play.simulate import deadline, simulate
 from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store, measured, run_arrays
 
-__all__ = ["Blobs", "Error", "Outcome", "environment", "play_cells", "play_task", "settings"]
+__all__ = ["Blobs", "Failure", "Outcome", "environment", "play_cells", "play_task", "settings"]
 
 BUDGET = 3.0
 """Seconds after which a task plays no further cell and returns those that are left."""
@@ -41,27 +41,38 @@ RECIPES = 8
 """Streams made by recipes that a process keeps."""
 _objects: OrderedDict[Any, Any] = OrderedDict()
 _lock = threading.RLock()
+OPTIONS = (
+    *("horizon", "seeds", "score", "x1", "key", "record", "every", "chunk"),
+    *("feedback", "unproven"),
+)
+"""Fields of a cell that are arguments of `simulate` by the same name."""
 SENT = tuple(
-    entry.name for entry in fields(Ready) if entry.name not in ("problem", "score", "stream")
+    entry.name
+    for entry in fields(Ready)
+    if entry.name not in ("problem", "score", "stream", "name", "tags")
 )
 
 
 @dataclass(frozen=True)
-class Error:
-    """Why a cell failed."""
+class Failure:
+    """A cell that failed: its name, the error, and where it happened."""
 
+    name: str
     kind: str
+    """The class of the error."""
     message: str
     traceback: str
     where: str = ""
-    exception: bytes | BaseException | None = None
-    """The exception itself, pickled if it came from another process and can be pickled."""
-    unwritten: bool = False
+    """The machine."""
+    exception: Any = field(default=None, repr=False, compare=False)
+    """The exception itself, if it is known in this process; on its way between processes, its
+    pickle."""
+    unwritten: bool = field(default=False, repr=False)
     """Whether the cell was played, but its file could not be written, for example because the disk
     is full. The next call plays it again."""
 
     @classmethod
-    def of(cls, error: BaseException, where: str, pickled: bool) -> Error:
+    def of(cls, error: BaseException, where: str = "", pickled: bool = False) -> Failure:
         """Describe an exception."""
         kept: bytes | BaseException | None = error
         if pickled:
@@ -71,16 +82,30 @@ class Error:
             except Exception:  # many exceptions cannot be restored from their arguments
                 kept = None
         text = "".join(traceback.format_exception(error))
-        return cls(type(error).__name__, str(error), text, where, kept)
+        return cls("", type(error).__name__, str(error), text, where, kept)
+
+    def named(self, name: str) -> Failure:
+        """Return the failure of a cell, as this process sees it."""
+        exception = self.exception
+        if isinstance(exception, bytes):
+            try:
+                exception = pickle.loads(exception)
+            except Exception:  # its class may not exist here
+                exception = None
+        return replace(self, name=name, exception=exception)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.kind}: {self.message}"
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What became of one cell: played, failed, or neither if the task had no time left for it."""
 
-    cell: int
+    cell: str
+    """Its name."""
     played: Played | None = None
-    error: Error | None = None
+    failure: Failure | None = None
 
 
 def settings(cache: str | None) -> dict[str, Any]:
@@ -175,17 +200,17 @@ class Blobs:
         return checksum, content
 
     def part(
-        self, number: int, cell: Ready, identity: str | None
+        self, name: str, cell: Ready, identity: str | None
     ) -> tuple[dict[str, Any], dict[str, bytes]]:
         """Return one cell of a task, and the pickles that it refers to."""
-        names, contents = {}, {}
-        for name in ("problem", "score", "stream"):
-            value = getattr(cell, name)
+        objects, contents = {}, {}
+        for part in ("problem", "score", "stream"):
+            value = getattr(cell, part)
             if value is not None:
-                names[name], content = self.of(value)
-                contents[names[name]] = content
-        rest = _cloudpickle().dumps({name: getattr(cell, name) for name in SENT})
-        return {"cell": number, "identity": identity, "objects": names, "rest": rest}, contents
+                objects[part], content = self.of(value)
+                contents[objects[part]] = content
+        rest = _cloudpickle().dumps({part: getattr(cell, part) for part in SENT})
+        return {"cell": name, "identity": identity, "objects": objects, "rest": rest}, contents
 
 
 def _cloudpickle() -> Any:
@@ -210,7 +235,7 @@ def play_task(
     """Play cells that came as bytes. Returns the environment of this process, and what became of
     each cell."""
     with _prepared(wanted):
-        cells: list[tuple[int, str | None, Any]] = []
+        cells: list[tuple[str, str | None, Any]] = []
         for part in parts:
             try:
                 found = {
@@ -219,7 +244,7 @@ def play_task(
                 }
                 cell: Any = Ready(**({"score": None} | found), **pickle.loads(part["rest"]))
             except Exception as error:  # whatever a user's module raises when it is imported here
-                cell = Error.of(error, platform.node(), pickled=True)
+                cell = Failure.of(error, platform.node(), pickled=True)
             cells.append((part["cell"], part["identity"], cell))
         store = None if folder is None else Store(folder)
         return environment(), play_cells(cells, store, timeout, pickled=True)
@@ -238,12 +263,12 @@ def _interned(x64: bool, checksum: str, content: bytes) -> Any:
 
 
 def play_cells(
-    cells: Sequence[tuple[int, str | None, Any]],
+    cells: Sequence[tuple[str, str | None, Any]],
     store: Store | None,
     timeout: float | None,
     pickled: bool = False,
 ) -> list[Outcome]:
-    """Play cells (number, identity, cell or the error that it already has) while there is time.
+    """Play cells (name, identity, cell or the failure that it already is) while there is time.
 
     Arguments:
         cells: what to play.
@@ -254,18 +279,18 @@ def play_cells(
     begun = time.monotonic()
     streams: OrderedDict[int, Any] = OrderedDict()
     outcomes: list[Outcome] = []
-    for number, identity, cell in cells:
+    for name, identity, cell in cells:
         if outcomes and time.monotonic() - begun > BUDGET:
-            outcomes.append(Outcome(number))
-        elif isinstance(cell, Error):
-            outcomes.append(Outcome(number, error=cell))
+            outcomes.append(Outcome(name))
+        elif isinstance(cell, Failure):
+            outcomes.append(Outcome(name, failure=cell))
         else:
-            outcomes.append(_outcome(number, identity, cell, store, timeout, streams, pickled))
+            outcomes.append(_outcome(name, identity, cell, store, timeout, streams, pickled))
     return outcomes
 
 
 def _outcome(
-    number: int,
+    name: str,
     identity: str | None,
     cell: Ready,
     store: Store | None,
@@ -278,15 +303,15 @@ def _outcome(
     try:
         played = _play(cell, timeout, streams, here=store is None and not pickled)
     except Exception as error:  # the sweep lists it with its cell
-        return Outcome(number, error=Error.of(error, platform.node(), pickled))
+        return Outcome(name, failure=Failure.of(error, platform.node(), pickled))
     if store is None or identity is None:
-        return Outcome(number, played)
+        return Outcome(name, played)
     try:
         store.write(identity, played.header, played.arrays, played.seconds)
     except Exception as error:  # the sweep lists it with its cell
-        described = Error.of(error, platform.node(), pickled)
-        return Outcome(number, error=replace(described, unwritten=isinstance(error, OSError)))
-    return Outcome(number, played.brief())
+        failure = Failure.of(error, platform.node(), pickled)
+        return Outcome(name, failure=replace(failure, unwritten=isinstance(error, OSError)))
+    return Outcome(name, played.brief())
 
 
 def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> Played:
@@ -294,21 +319,8 @@ def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], he
     is."""
     begun = time.perf_counter()
     with deadline(timeout):
-        run = simulate(
-            cell.learner,
-            cell.problem,
-            _stream(cell.stream, streams),
-            horizon=cell.horizon,
-            seeds=cell.seeds,
-            key=cell.key,
-            x1=cell.x1,
-            record=cell.record,
-            every=cell.every,
-            chunk=cell.chunk,
-            score=cell.score,
-            feedback=cell.feedback,
-            unproven=cell.unproven,
-        )
+        options = {name: getattr(cell, name) for name in OPTIONS}
+        run = simulate(cell.learner, cell.problem, _stream(cell.stream, streams), **options)
         seconds = time.perf_counter() - begun
         measures = measured(run, cell.measure)
     run = run if cell.keep else _without_records(run)

@@ -91,7 +91,6 @@ def checks_for(card: Card) -> Iterator[Check]:
 
 
 # -- The card and the class
-# ------------------------------------------------------------
 
 
 def check_card(card: Card, problems: Sequence[KnownProblem]) -> None:
@@ -154,7 +153,6 @@ def check_horizon_matters(card: Card, problems: Sequence[KnownProblem]) -> None:
 
 
 # -- Pure steps that ask only what they declare
-# ------------------------------------------------------------
 
 
 class _CountedRound:
@@ -284,7 +282,6 @@ def _oracles(learner: Learner, problem: Problem, z: Any) -> tuple[set[str], bool
 
 
 # -- Runs
-# ------------------------------------------------------------
 
 
 def check_is_deterministic(card: Card, problems: Sequence[KnownProblem]) -> None:
@@ -467,7 +464,6 @@ def check_float32(card: Card, problems: Sequence[KnownProblem]) -> None:
 
 
 # -- What structure cannot tell: schedule and constraint are used
-# ------------------------------------------------------
 
 
 def check_schedule_matters(card: Card, problems: Sequence[KnownProblem]) -> None:

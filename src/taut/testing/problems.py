@@ -107,7 +107,6 @@ def _away(x: jax.Array, length: float) -> jax.Array:
 
 
 # -- The paper's toy: linear losses on the unit disc, |x_1| + |x_2| <= 1
-# ----------------------------------------------
 
 
 def linear_loss(x: jax.Array, c: jax.Array) -> jax.Array:
@@ -163,7 +162,6 @@ TOY = KnownProblem(
 
 
 # -- The same with strongly convex losses
-# ------------------------------------------------------------------------------
 
 
 def quadratic_loss(x: jax.Array, c: jax.Array) -> jax.Array:
@@ -212,7 +210,6 @@ STRONG = KnownProblem(
 
 
 # -- A polyhedron: six scaled rows that cut a box out of a ball whose centre is not 0
-# ----------------------------------
 
 CENTRE, LOWER, UPPER = (
     np.array([0.5, -0.25, 0.0]),
@@ -270,7 +267,6 @@ POLYHEDRON = KnownProblem(
 
 
 # -- Doubly stochastic matrices, 3 x 3: 21 constraints, equalities as pairs, so no Slater point
-# ------------------------
 
 PERMUTATIONS = np.array([np.eye(3)[list(p)] for p in itertools.permutations(range(3))])
 STRETCH = 1.2
@@ -331,7 +327,6 @@ DOUBLY = KnownProblem(
 
 
 # -- Half-planes that move and tilt their weight every round: s_t <a_i, x> <= s_t b_ti, i = 1..4
-# -----------------------
 
 NORMALS = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
 
@@ -392,7 +387,6 @@ MOVING = KnownProblem(
 
 
 # -- A matrix in a box, and one smooth constraint: |X|^2 <= 1
-# ----------------------------------------------------------
 
 
 def inner_loss(x: jax.Array, c: jax.Array) -> jax.Array:

@@ -1,20 +1,12 @@
-"""The report of the arena: an interactive page, a page for the documentation, a figure, and a table
-for a paper.
+"""The report of the arena: an interactive page, tables, a page for the documentation, a figure, and
+a table for a paper.
 
-Read `page` (what the interactive page contains), then `tables` (Markdown, LaTeX and the figure).
+Read `board` first (what a leaderboard says of a learner), then `tables` (Markdown, LaTeX and the
+figure) and `page` (what the interactive page contains).
 """
 
-from .page import page_of, payload, table_of, write_data, write_page, write_tables
-from .tables import figure, latex, markdown
+from .board import text, write_tables
+from .page import page_of, write_data, write_page
+from .tables import latex, write_docs
 
-__all__ = [
-    "figure",
-    "latex",
-    "markdown",
-    "page_of",
-    "payload",
-    "table_of",
-    "write_data",
-    "write_page",
-    "write_tables",
-]
+__all__ = ["latex", "page_of", "text", "write_data", "write_docs", "write_page", "write_tables"]

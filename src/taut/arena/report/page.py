@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +18,12 @@ from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
 from .. import statistics, suite
 from ..entries import FACTORS, THEORY, known_card
-from ..oracles import ORACLES
 from ..results import Result
 from ..score import (
     Board,
     Key,
     Leaderboard,
+    Standing,
     board,
     boards_of,
     exponents,
@@ -38,20 +34,9 @@ from ..score import (
     sensitivity,
 )
 from ..stream import Stream
-from .costs import Costs, short
-from .tables import groups
+from .board import Costs, groups, number, short
 
-__all__ = [
-    "PAPERS",
-    "THEORY_PAGE",
-    "page_of",
-    "paper_of",
-    "payload",
-    "table_of",
-    "write_data",
-    "write_page",
-    "write_tables",
-]
+__all__ = ["PAPERS", "page_of", "paper_of", "payload", "write_data", "write_page"]
 
 
 TAUS = 10.0 ** np.linspace(0, 4, 41)
@@ -79,7 +64,7 @@ def payload(folder: Path, site: str = "") -> dict[str, Any]:
     return {
         "version": VERSION,
         "suite": suite.NAME,
-        "run": stored.read_machine(folder),
+        "run": stored.read_json(folder / stored.MACHINE),
         "seeds": max(one.seeds for one in results.values()),
         "targets": [len(statistics.TARGETS), *map(float, statistics.TARGETS[[0, -1]])],
         "factors": list(FACTORS),
@@ -92,14 +77,17 @@ def payload(folder: Path, site: str = "") -> dict[str, Any]:
         ],
         "streams": [_stream(one, site) for one in boards],
         "learners": {name: _learner(name, site, costs) for name in names},
-        "groups": _groups(folder, results, boards),
-        "boards": {one.stream.name: _lines(folder, results, one) for one in boards},
+        "groups": _groups(costs, results, boards),
+        "boards": {one.stream.name: _lines(costs, results, one) for one in boards},
         "broken": [
             f"{one.learner} on {one.stream}, T = {one.horizon}: {text}"
             for one in results.values()
             for text in one.broken
         ],
-        "left_out": [[*at, why] for at, why in sorted(stored.read_reasons(folder).items())],
+        "left_out": [
+            [*at.split(" / "), why]
+            for at, why in sorted(stored.read_json(folder / stored.LEFT_OUT).items())
+        ],
     }
 
 
@@ -157,63 +145,7 @@ def _html(data: str) -> str:
     )
 
 
-def table_of(folder: Path) -> list[dict[str, Any]]:
-    """Return all leaderboards as rows of plain values, one row per board and learner."""
-    rows: list[dict[str, Any]] = []
-    costs = Costs(folder)
-    for title, group in groups(boards_of(stored.read_all(folder))):
-        table = leaderboard(group)
-        for standing in table.standings:
-            entries = asdict(standing)
-            score, ranks = entries.pop("score"), entries.pop("ranks")
-            columns = entries.pop("columns")
-            rows.append(
-                {
-                    "board": title,
-                    "learner": entries.pop("learner"),
-                    "family": standing.family.name,
-                    "rank": entries.pop("rank"),
-                    "rank low": ranks[0] or None,
-                    "rank high": ranks[1] or None,
-                    "hit": score["mean"],
-                    "hit low": score["low"],
-                    "hit high": score["high"],
-                    **{name.replace("_", " "): value for name, value in entries.items()},
-                    "of streams": len(group),
-                    **{
-                        name: columns.get(name)
-                        for name in ("violating rounds", "feasible rounds", "peak violation")
-                    },
-                    "microseconds": costs.microseconds(group, standing.learner),
-                    "calls": costs.total(standing.learner),
-                    **{name: costs.calls(standing.learner).get(name) for name in ORACLES},
-                }
-            )
-    return [
-        {name: _number(v) if isinstance(v, float) else v for name, v in row.items()} for row in rows
-    ]
-
-
-def write_tables(folder: Path, page: Path) -> list[Path]:
-    """Write all leaderboards as CSV and as JSON beside a page; return both files."""
-    rows = table_of(folder)
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    paths = [page.with_suffix(".csv"), page.with_suffix(".json")]
-    storage.write_atomically(paths[0], text.getvalue().encode())
-    content = {
-        "suite": suite.NAME,
-        "version": VERSION,
-        "run": stored.read_machine(folder),
-        "rows": rows,
-    }
-    storage.write_atomically(paths[1], json.dumps(content, indent=1, allow_nan=False).encode())
-    return paths
-
-
-def _groups(folder: Path, results: Rows, boards: tuple[Board, ...]) -> list[dict[str, Any]]:
+def _groups(costs: Costs, results: Rows, boards: tuple[Board, ...]) -> list[dict[str, Any]]:
     """The boards of the page. Each has a view per number of rounds, and one of the best of the
     grid."""
     horizons = sorted({one.horizon for one in results.values() if one.variant == THEORY})
@@ -222,17 +154,17 @@ def _groups(folder: Path, results: Rows, boards: tuple[Board, ...]) -> list[dict
     listed = []
     for title, group in groups(boards):
         views = {
-            LONGEST: _view(folder, results, group),
-            TUNED: _view(folder, results, tuned[title]),
+            LONGEST: _view(costs, group),
+            TUNED: _view(costs, tuned[title]),
         }
         for T in horizons:
             if title in by_horizon[T]:
-                views[str(T)] = _view(folder, results, by_horizon[T][title])
+                views[str(T)] = _view(costs, by_horizon[T][title])
         listed.append({"title": title, "views": views, "ways": sensitivity(group)})
     return listed
 
 
-def _view(folder: Path, results: Rows, group: Sequence[Board]) -> dict[str, Any]:
+def _view(costs: Costs, group: Sequence[Board]) -> dict[str, Any]:
     """One leaderboard with its performance profiles."""
     table, field = leaderboard(group), field_of(group)
     weights = statistics.weights_of(field.families)
@@ -248,9 +180,9 @@ def _view(folder: Path, results: Rows, group: Sequence[Board]) -> dict[str, Any]
     }
     return {
         "streams": [[one.stream.name, one.horizon] for one in group],
-        "rows": [_standing(folder, group, one) for one in table.standings],
-        "difference": _number(table.difference),
-        "friedman": _number(table.friedman),
+        "rows": [_standing(costs, group, one) for one in table.standings],
+        "difference": number(table.difference),
+        "friedman": number(table.friedman),
         "better": _better(table),
         "profiles": {
             name: {field.names[m]: _rounded(curve) for m, curve in enumerate(curves[name])}
@@ -270,19 +202,19 @@ def _better(table: Leaderboard) -> dict[str, list[float]]:
     return {name: [round(table.better[name, other], 3) for other in names] for name in names}
 
 
-def _standing(folder: Path, group: Sequence[Board], one: Any) -> dict[str, Any]:
-    spent = Costs(folder).microseconds(group, one.learner)
+def _standing(costs: Costs, group: Sequence[Board], one: Standing) -> dict[str, Any]:
+    spent = costs.microseconds(group, one.learner)
     return {
         "name": one.learner,
         "rank": one.rank,
         "ranks": list(one.ranks),
         "hit": _interval(one.score),
         "missed": _rounded([one.missed_regret, one.missed_violation, one.missed_both]),
-        "mean_rank": _number(one.mean_rank),
-        "same": _number(one.same),
+        "mean_rank": number(one.mean_rank),
+        "same": number(one.same),
         "streams": one.streams,
-        "columns": {name: _number(value) for name, value in one.columns.items()},
-        "microseconds": None if spent is None else _number(spent),
+        "columns": {name: number(value) for name, value in one.columns.items()},
+        "microseconds": None if spent is None else number(spent),
         "headline": one.headline,
     }
 
@@ -323,7 +255,7 @@ def _learner(name: str, site: str, costs: Costs) -> dict[str, Any]:
         "cost": "",
         "bounds": "",
         "calls": short(calls),
-        "total": None if not calls else _number(sum(calls.values())),
+        "total": None if not calls else number(sum(calls.values())),
         "page": _page(site, name) if card is not None else "",
         "paper": "",
     }
@@ -338,15 +270,14 @@ def _learner(name: str, site: str, costs: Costs) -> dict[str, Any]:
     }
 
 
-def _lines(folder: Path, results: Rows, one: Board) -> dict[str, Any]:
+def _lines(costs: Costs, results: Rows, one: Board) -> dict[str, Any]:
     """All learners on one stream."""
     name = one.stream.name
     here = {key: result for key, result in results.items() if key[0] == name}
     best = board(here, one.stream, tuned=True)
     ahead = front(one.lines)
     return {
-        line.learner: _line(folder, here, one, best, line.learner)
-        | {"front": line.learner in ahead}
+        line.learner: _line(costs, here, one, best, line.learner) | {"front": line.learner in ahead}
         for line in one.lines
     }
 
@@ -355,23 +286,23 @@ def _hit(stream: Stream, result: Result) -> float | None:
     """The share of targets that a result hits."""
     if stream.scored_regret not in result.values:
         return None
-    return _number(float(statistics.shares(*parts(stream, result)).hit.mean()))
+    return number(float(statistics.shares(*parts(stream, result)).hit.mean()))
 
 
 def _line(
-    folder: Path, results: Rows, one: Board, best: Board | None, learner: str
+    costs: Costs, results: Rows, one: Board, best: Board | None, learner: str
 ) -> dict[str, Any]:
     stream, line = one.stream, one[learner]
     horizons = sorted(
         T for s, name, variant, T in results if (s, name, variant) == (stream.name, learner, THEORY)
     )
     runs = [results[stream.name, learner, THEORY, T] for T in horizons]
-    times = [spent for run in runs if (spent := stored.seconds_of(folder, run)) is not None]
+    times = [costs.seconds[run.file] for run in runs if run.file in costs.seconds]
     growth = exponents(results, stream.name, learner)
     tuned = None if best is None else best.by_learner.get(learner)
     return {
         "values": {name: _interval(line.interval(name)) for name in line.result.values},
-        "hit": _number(line.score),
+        "hit": number(line.score),
         "curve": {
             "T": horizons,
             **{
@@ -381,34 +312,30 @@ def _line(
         },
         "hits": [_hit(stream, run) for run in runs],
         "exponents": {
-            name: [_number(rate.exponent), _number(rate.low), _number(rate.high)]
+            name: [number(rate.exponent), number(rate.low), number(rate.high)]
             for name, rate in growth.items()
         },
-        "microseconds": _number(min(times) * 1e6) if times else None,
+        "microseconds": number(min(times) * 1e6) if times else None,
         "parameters": line.result.parameters,
         "origin": line.result.origin,
-        "bounds": {name: _number(bound) for name, bound in line.result.bounds.items()},
+        "bounds": {name: number(bound) for name, bound in line.result.bounds.items()},
         "tuned": None
         if tuned is None
         else {
             "variant": tuned.result.variant,
             "T": tuned.result.horizon,
-            "hit": _number(tuned.score),
+            "hit": number(tuned.score),
             "values": {name: _interval(tuned.interval(name)) for name in tuned.result.values},
         },
     }
 
 
 def _interval(one: Any) -> list[float | None]:
-    return [_number(one.mean), _number(one.low), _number(one.high)]
+    return [number(one.mean), number(one.low), number(one.high)]
 
 
 def _rounded(values: Any) -> list[float]:
     return [float(f"{value:.5g}") for value in values]
-
-
-def _number(value: float) -> float | None:
-    return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
 PAPERS = {
@@ -449,8 +376,6 @@ PAPERS = {
 }
 """Authors, or the package that has the data, and the address. The first that a reference contains
 is taken."""
-THEORY_PAGE = "theory"
-"""The page of the documentation with our own theorems."""
 
 
 def paper_of(reference: str) -> str:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import storage
-from ...display import Grid, markdown_code, terminal_width
 from ...display import latex as tex
 from ...display import markdown as cell
+from ...display import markdown_code
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from ...plots.families import FAMILIES, OTHERS, family_of
@@ -21,48 +21,16 @@ from ..entries import THEORY
 from ..registry import STREAMS
 from ..results import Result
 from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
-from .costs import Costs
+from .board import Costs, cells, groups, row_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figure", "latex", "markdown", "text", "write_docs"]
+__all__ = ["figure", "latex", "markdown", "write_docs"]
 
-GENERAL = ("fixed constraints", "changing constraints", "moving comparator")
-"""The settings to which nearly every method applies; the first table is about them."""
-WIDEST = 80
-"""Text is at most so wide, and no wider than the terminal."""
 TOLERANCE = 1e-3
 """The mean violation per round, in units of G_g D, up to which a learner can have the best
 regret."""
-
-
-def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
-    """The streams by setting, those to which nearly every method applies together."""
-    ranked = [one for one in boards if one.stream.ranked]
-    general = tuple(one for one in ranked if one.stream.setting in GENERAL)
-    found = [("convex losses, fixed and changing constraints", general)] if general else []
-    rest = [one for one in ranked if one.stream.setting not in GENERAL]
-    for setting in dict.fromkeys(map(_setting, rest)):
-        found.append((setting, tuple(one for one in rest if _setting(one) == setting)))
-    return found
-
-
-def _setting(one: Board) -> str:
-    """The setting of a stream. Recorded requests are requests, because other methods play them."""
-    return "requests" if one.stream.request_first else one.stream.setting
-
-
-def text(folder: Path) -> str:
-    """Return the leaderboards for a terminal, at most 80 columns wide."""
-    lines = []
-    for title, boards in groups(boards_of(stored.read_all(folder))):
-        lines.append(f"{title}: {', '.join(one.stream.name for one in boards)}")
-        standings = leaderboard(boards).standings
-        shown = (_cells(standing, len(boards)) for standing in standings)
-        rows = tuple(tuple(cells[name] for name in TERMINAL) for cells in shown)
-        lines += [Grid(TERMINAL, rows, left=("learner",)).text(terminal_width(WIDEST)), ""]
-    return "\n".join(lines)
 
 
 def markdown(folder: Path, picture: str = "arena.png") -> str:
@@ -124,7 +92,7 @@ def _section(
     lines = [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
     head = [f"| {' | '.join(DOCUMENTED)} |", "|---:|---|" + "---:|" * (len(DOCUMENTED) - 2)]
     representatives = [one for one in table.standings if one.headline]
-    lines += [*head, *(_row(one, group, costs) for one in representatives), ""]
+    lines += [*head, *(_row(one, title, group, costs) for one in representatives), ""]
     if len(table.ranked) > 1:
         lines += [
             f"Mean ranks are over {votes} famil{'y' if votes == 1 else 'ies'} of streams; two of "
@@ -134,10 +102,10 @@ def _section(
             "",
         ]
     lines += ["<details markdown><summary>All learners</summary>", "", *head]
-    lines += [*(_row(one, group, costs) for one in table.standings), "", "</details>", ""]
+    lines += [*(_row(one, title, group, costs) for one in table.standings), "", "</details>", ""]
     grid = any(line.result.variant != THEORY for one in tuned for line in one.lines)
     chosen = leaderboard(tuned).ranked[:5] if grid else ()
-    shown = ", ".join(f"{markdown_code(one.learner)} {_percent(one.score.mean)}" for one in chosen)
+    shown = ", ".join(f"{markdown_code(one.learner)} {100 * one.score.mean:.1f}" for one in chosen)
     if shown:
         lines += [f"With the best of the grid, chosen in hindsight: {shown}.", ""]
     ways = sensitivity(group)
@@ -347,9 +315,6 @@ def _panel(axes: Any, one: Board) -> None:
     axes.tick_params(labelsize=7)
 
 
-TERMINAL = ("rank", "learner", "hit %", "95 %", "regret", "viol.", "both", "of")
-"""Columns in a terminal. After the share of targets that is hit come the shares that are missed,
-because of the regret alone, because of the violation alone, and because of both."""
 DOCUMENTED = (
     "rank",
     "learner",
@@ -369,48 +334,10 @@ DOCUMENTED = (
 """Columns in the documentation."""
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
-
-
-def _cells(one: Standing, streams: int) -> dict[str, str]:
-    """The cells of a learner by the name of their column."""
-    first, last = one.ranks
-    ranks = str(one.rank) if first == last else f"{one.rank} ({first}-{last})"
-    missed = {
-        "regret": _percent(one.missed_regret),
-        "viol.": _percent(one.missed_violation),
-        "both": _percent(one.missed_both),
-    }
-    violating, feasible, peak = (
-        one.columns.get(name) for name in ("violating rounds", "feasible rounds", "peak violation")
-    )
-    return {
-        "rank": "" if one.rank is None else ranks,
-        "learner": one.learner,
-        "hit %": _percent(one.score.mean),
-        "95 %": f"{100 * one.score.low:.0f}-{100 * one.score.high:.0f}",
-        **missed,
-        "missed: regret": missed["regret"],
-        "missed: violation": missed["viol."],
-        "missed: both": missed["both"],
-        "of": f"{one.streams}/{streams}",
-        "mean rank": "" if one.rank is None else f"{one.mean_rank:.1f}",
-        "violating rounds": "" if violating is None else f"{violating:.3g}",
-        "feasible rounds": "" if feasible is None else f"{_percent(feasible)} %",
-        "peak": "" if peak is None else f"{peak:.2g}",
-        "streams": f"{one.streams} of {streams}",
-    }
-
-
-def _row(one: Standing, group: tuple[Board, ...], costs: Costs) -> str:
-    spent, calls = costs.microseconds(group, one.learner), costs.total(one.learner)
-    cells = _cells(one, len(group)) | {
-        "learner": markdown_code(one.learner),
-        "µs": "" if spent is None else f"{spent:.2g}",
-        "calls": "" if calls is None else f"{calls:.3g}",
-    }
-    return f"| {' | '.join(cells[name] for name in DOCUMENTED)} |"
+def _row(one: Standing, title: str, group: tuple[Board, ...], costs: Costs) -> str:
+    found = cells(row_of(one, title, group, costs))
+    found["learner"] = markdown_code(one.learner)
+    return f"| {' | '.join(found[name] for name in DOCUMENTED)} |"
 
 
 def _tex_cell(result: Result, quantity: str, winner: bool) -> str:

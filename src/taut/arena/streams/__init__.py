@@ -1,5 +1,5 @@
 """The standard streams. Every module with a tuple `STREAMS` is found by `taut.arena.registry`.
 
-Read `toy` first, then `pool`, whose constraints change. `linear` and `newton` have what several
-streams share.
+Read `toy` first, then `half_spaces`, where constraints change. `newton` has what several streams
+share.
 """

@@ -14,7 +14,7 @@ from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.problem import Problem
 from ..stream import Stream
-from .linear import inner
+from .half_spaces import inner
 
 __all__ = ["STREAMS", "path", "problem", "stream"]
 

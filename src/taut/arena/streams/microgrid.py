@@ -16,7 +16,7 @@ from ...problem.domains import Box
 from ...problem.problem import Problem
 from ..packages import csv_of
 from ..stream import Stream
-from .balance import best_of_each_round
+from .dispatch import best_of_each_round
 
 __all__ = ["STREAMS", "best", "problem"]
 

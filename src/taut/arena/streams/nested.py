@@ -16,7 +16,7 @@ from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
 from ...problem.problem import Problem
 from ..stream import Stream
-from .linear import linear_loss, unit_losses
+from .half_spaces import linear_loss, unit_losses
 
 __all__ = ["STREAMS", "boxes", "spheres"]
 

@@ -33,6 +33,8 @@ POINTS, ROUNDS = 13, 12
 """Decisions and rounds at which units are measured,"""
 FEW = 200
 """fewer if decisions have more numbers."""
+BATCH = 16
+"""Tangents that are computed at a time."""
 NUMBERS = 2**22
 """Values of constraints that are computed at a time, at most."""
 
@@ -139,11 +141,11 @@ class ScaledLoss:
                 return float(_powers_of_2(np.median(usable)))
         return 1.0
 
-    def products(self, point: Array, data: Any, directions: Array) -> Array:
-        """Return the Hessians at one point times directions, (round, direction, entry)."""
+    def hessian(self, point: Array, data: Any) -> Array:
+        """Return the Hessian of the first round at one point."""
         at = self.scaling.decisions(point[None])
-        found = self._evaluation.products(at, _one(data), directions)[:, 0]
-        return self._radius**2 / self._unit * found.transpose(1, 0, 2)
+        hessian = self._evaluation.sums(at, _one(data), 1, second=True).hessian[0]
+        return self._radius**2 / self._unit * hessian
 
     def sums(
         self,
@@ -218,12 +220,17 @@ class ScaledConstraints:
             largest = np.maximum(largest, sizes.max(axis=0))
         return _powers_of_2(np.where(lengths > 0, lengths, largest))
 
-    def expansions(self, u: Array, which: Array, data: Any = None) -> tuple[Array, Array, Array]:
+    def expansions(self, u: Array, which: Array, data: Any = None) -> tuple[Array, ...]:
         """Return value, gradient and Hessian of one constraint per point: of `which[i]` at `u[i]`,
         with row i of the data."""
-        rows = jax.tree.map(lambda a: a[:, None], data)
-        value, slope, hessian = self._evaluation.rows(
-            self.scaling.decisions(u), rows, which, second=True
+        x, parts = self.scaling.decisions(u), []
+        given = jax.tree.map(lambda a: np.asarray(a)[:, None], (data, which))
+        for start in range(0, len(u), BATCH):  # of one size, because each size is compiled
+            some = np.minimum(np.arange(start, start + BATCH), len(u) - 1)
+            own = jax.tree.map(lambda a, some=some: a[some], given)
+            parts.append(self._evaluation.of_one_entry().sums(x[some], own, 1, second=True)[:3])
+        value, slope, hessian = (
+            np.concatenate(part)[: len(u)] for part in zip(*parts, strict=True)
         )
         units = self._units if len(self._units) == 1 else self._units[which]
         first, second = self._radius / units, self._radius**2 / units

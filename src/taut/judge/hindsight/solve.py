@@ -100,7 +100,9 @@ def hindsight(
     tolerance = arguments.positive("tolerance", tolerance)
     asked, problem = problem, problem.for_data(stream)
     source = _source(problem.arrange(stream), horizon, seeds)
-    problem, source = without_memory(problem, source, previous, comparator)
+    problem = problem.whole()
+    if problem.previous or previous is not None:
+        problem, source = without_memory(problem, source, previous, comparator)
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))

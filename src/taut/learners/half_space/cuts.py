@@ -5,6 +5,10 @@ The linear model of a convex constraint, g_s(x_s) + dg_s(x_s).(u - x_s) <= 0, ho
 decision u that is feasible in round s, for ever. A cut is stored with a unit normal a and an offset
 o: a.u <= o. The rules for what is stored are part of the theorems; `docs/theory.md` names a
 counterexample for each rule that was tried and dropped.
+
+In all functions x and y are flat points, `project` is the projection of flat points onto the
+domain, t is the round, `rows` are the cuts of this round if there are several, and a cut holds if
+it is exceeded by no more than `tolerance`.
 """
 
 from __future__ import annotations
@@ -24,15 +28,12 @@ from .projection import exact_projection
 
 __all__ = [
     "Cuts",
-    "Ended",
     "Rows",
-    "after",
     "confirm",
     "exactly",
     "exceeded",
     "first_largest",
     "no_cuts",
-    "nothing_moved",
     "remember",
     "remember_for_a_life",
     "sweep",
@@ -65,6 +66,11 @@ class Cuts(NamedTuple):
             return self
         alive = lifetimes.alive(self.lifetimes, t)
         return self._replace(offsets=jnp.where(alive, self.offsets, _huge(self)))
+
+    @property
+    def ages(self) -> jax.Array:
+        """The round in which each cut was last active, or confirmed if cuts have lifetimes."""
+        return self.active if self.lifetimes is None else self.lifetimes.last
 
     @property
     def in_force(self) -> jax.Array:
@@ -125,20 +131,11 @@ def remember_for_a_life(
     tolerance: jax.Array,
     life: int,
 ) -> Cuts:
-    """Store, tighten or confirm a cut with a lifetime.
+    """Store, tighten or confirm the cut of a half-space with this normal (zeros if there is none)
+    that x is `distance` outside of; `life` is that of a new cut.
 
     A cut takes the slot with the same normal, whether that is alive or not. Otherwise it takes, if
     it is `worth` it, a slot that has expired, or else the one that has been inactive longest.
-
-    Arguments:
-        cuts: the kept cuts, with lifetimes.
-        normal: the unit normal of the revealed half-space; zeros if there is none.
-        distance: how far x is outside it.
-        worth: whether it is stored if it is not known.
-        x: the decision of this round, flat.
-        t: the round.
-        tolerance: the difference up to which distances are equal.
-        life: the life of a new cut.
     """
     lives = cuts.lifetimes
     assert lives is not None
@@ -185,17 +182,8 @@ def sweep(
     tolerance: jax.Array,
     most: int,
 ) -> tuple[jax.Array, Cuts | None, jax.Array]:
-    """Project on one cut after the other and then on the domain; return y, the cuts, and whether a
-    cut is still exceeded.
-
-    Arguments:
-        project: the projection onto the domain, of flat points.
-        y: a flat point of the domain.
-        cuts: the kept cuts.
-        rows: this round's cuts, if there are several.
-        t: the round.
-        tolerance: after the first sweep, a cut holds if it is exceeded by no more than this.
-        most: number of sweeps at most.
+    """Project a point of the domain on one cut after the other and then on the domain, `most` times
+    at most; return y, the cuts, and whether a cut is still exceeded.
     """
 
     def each(y: jax.Array) -> jax.Array | None:
@@ -217,19 +205,8 @@ def sweep(
     return y, None if cuts is None or active is None else cuts._replace(active=active), left
 
 
-class Ended(NamedTuple):
-    """The result of an exact projection on cuts. It leaves normals out, which would be copied."""
-
-    point: jax.Array
-    moved: jax.Array
-    """The cuts that moved the point, (memory,)."""
-    expired: jax.Array
-    """The cuts that others contradict, (memory,)."""
-    hold: jax.Array
-    """Whether all cuts hold and none expired."""
-
-
 def exactly(
+    left: jax.Array,
     project: Callable[[jax.Array], jax.Array],
     y: jax.Array,
     cuts: Cuts | None,
@@ -239,50 +216,42 @@ def exactly(
     diameter: jax.Array,
     ages: jax.Array | None,
     first: jax.Array | None = None,
-) -> Ended:
-    """Project exactly on the cuts that the others do not contradict.
+) -> tuple[jax.Array, Cuts | None, jax.Array]:
+    """If a cut is `left` that y exceeds, project exactly on the cuts that the others do not
+    contradict; return y, the cuts, and whether all of them hold and none expired.
 
-    Arguments:
-        project: the projection onto the domain, of flat points.
-        y: a flat point.
-        cuts: the kept cuts.
-        rows: this round's cuts.
-        t: the round.
-        tolerance: a cut holds if it is exceeded by no more than this.
-        diameter: of the domain.
-        ages: the round in which each kept cut was active before this one, or was confirmed if cuts
-            have lifetimes; that of a cut of this round is `t`.
-        first: a mask of the row that is projected on first, if the order matters.
+    `ages` are those of the kept cuts before this round; that of a cut of this round is t. `first`
+    is a mask of the row that is projected on first, if the order matters.
     """
-    parts = [] if cuts is None or ages is None else [(cuts.normals, cuts.offsets, ages)]
-    if rows is not None:
-        parts.append((rows.normals, rows.offsets, jnp.full(rows.offsets.shape, t)))
-    normals, offsets, rounds = (jnp.concatenate(each) for each in zip(*parts, strict=True))
-    if first is not None:
-        first = jnp.concatenate([jnp.zeros(normals.shape[0] - first.shape[0], bool), first])
-    result = exact_projection(project, y, normals, offsets, rounds, t, diameter, first)
     count = 0 if cuts is None else cuts.offsets.shape[0]
-    moved, expired = result.multipliers[:count] > 0, result.expired[:count]
-    hold = ~exceeded(result.point, cuts, rows, tolerance) & ~jnp.any(expired)
-    return Ended(result.point, moved, expired, hold)
 
+    def ended() -> tuple[jax.Array, ...]:  # normals are left out, which would be copied
+        parts = [] if cuts is None or ages is None else [(cuts.normals, cuts.offsets, ages)]
+        if rows is not None:
+            parts.append((rows.normals, rows.offsets, jnp.full(rows.offsets.shape, t)))
+        normals, offsets, rounds = (jnp.concatenate(each) for each in zip(*parts, strict=True))
+        mask = first
+        if first is not None:
+            mask = jnp.concatenate([jnp.zeros(normals.shape[0] - first.shape[0], bool), first])
+        result = exact_projection(project, y, normals, offsets, rounds, t, diameter, mask)
+        moved, expired = result.multipliers[:count] > 0, result.expired[:count]
+        holds = ~exceeded(result.point, cuts, rows, tolerance) & ~jnp.any(expired)
+        return result.point, moved, expired, holds
 
-def nothing_moved(y: jax.Array, cuts: Cuts | None) -> Ended:
-    """Return the result for a point that satisfies all cuts."""
-    none = jnp.zeros((0 if cuts is None else cuts.offsets.shape[0],), bool)
-    return Ended(y, none, none, jnp.ones((), bool))
-
-
-def after(cuts: Cuts, ended: Ended, t: jax.Array) -> Cuts:
-    """Return the cuts after an exact projection. Those that expired hold everywhere."""
-    active = jnp.where(ended.moved, t, cuts.active)
-    if cuts.lifetimes is not None:
-        lives = lifetimes.contradicted(cuts.lifetimes, ended.expired)
-        return cuts._replace(active=active, lifetimes=lives)
-    return cuts._replace(
-        offsets=jnp.where(ended.expired, _huge(cuts), cuts.offsets),
-        active=jnp.where(ended.expired, 0, active),
+    none = jnp.zeros((count,), bool)
+    point, moved, expired, holds = lax.cond(
+        left, ended, lambda: (y, none, none, jnp.ones((), bool))
     )
+    if cuts is None:
+        return point, None, holds
+    active = jnp.where(moved, t, cuts.active)
+    if cuts.lifetimes is not None:
+        lives = lifetimes.contradicted(cuts.lifetimes, expired)
+        return point, cuts._replace(active=active, lifetimes=lives), holds
+    # Cuts that expired hold everywhere.
+    offsets = jnp.where(expired, _huge(cuts), cuts.offsets)
+    active = jnp.where(expired, 0, active)
+    return point, cuts._replace(offsets=offsets, active=active), holds
 
 
 def _huge(cuts: Cuts) -> float:

@@ -86,14 +86,7 @@ def updated(
     lifetimes: Lifetimes, seen: Revealed, t: jax.Array, tolerance: jax.Array, first: int
 ) -> tuple[Lifetimes, jax.Array]:
     """Return the lifetimes after a round, and a mask of the slot in which the revealed half-space
-    is written.
-
-    Arguments:
-        lifetimes: those before the round.
-        seen: what the round revealed.
-        t: the round.
-        tolerance: see `slack`.
-        first: the life of a cut that is new.
+    is written. `first` is the life of a new cut; for the tolerance see `slack`.
     """
     last, life, fresh, clash = lifetimes
     holds = seen.slot & seen.same & alive(lifetimes, t)
@@ -124,12 +117,8 @@ def confirmed(
 ) -> Lifetimes:
     """Confirm cuts by all rows of a round: by value and gradient, which is what a revealed row is.
 
-    Arguments:
-        lifetimes: those before.
-        same: whether row i has the normal of cut j, (m, memory).
-        distances: how far x_t is outside each row, and the tolerance, (m,).
-        positions: how far x_t is outside each cut, (memory,).
-        t: the round.
+    `same` says whether row i has the normal of cut j, (m, memory). `distances` are how far x_t is
+    outside each row, and the tolerance; `positions` how far it is outside each cut.
     """
     agrees = jnp.any(same & (distances[:, None] >= positions[None]), axis=0)
     return lifetimes._replace(last=jnp.where(agrees & alive(lifetimes, t), t, lifetimes.last))

@@ -37,8 +37,9 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import field, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from dataclasses import field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +52,7 @@ from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
 from .. import bounds
 from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass
-from ..card import STRONG, Card, Growth
+from ..card import LOGARITHM, NONE, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from ..protocols import StepsFromDecision
 from ..schedules import (
     CLIP,
@@ -69,15 +70,12 @@ from . import guarantees as half_space_guarantees
 from .announced import enforced
 from .cuts import (
     Cuts,
-    Ended,
     Rows,
-    after,
     confirm,
     exactly,
     exceeded,
     first_largest,
     no_cuts,
-    nothing_moved,
     remember,
     remember_for_a_life,
     sweep,
@@ -97,7 +95,8 @@ MEMORY, SWEEPS, START_UP = 16, 2, 100.0
 LIFE = 64
 """The first life of a cut of constraints that take data."""
 BY_PROBLEM = "by problem"
-"""Lives are chosen from the problem: `LIFE` if constraints take data, for ever if they do not."""
+"""Lives are chosen from the problem: `LIFE` if constraints take data, for ever if they do not or if
+all cuts are kept."""
 CONFIRMED = 2**20
 """Cuts are confirmed by all m rows of d entries if m^2 d is at most this, by the largest if not."""
 
@@ -149,13 +148,10 @@ def _cut_options(
             and constants.constraint_smoothness is not None
             and constants.constraint_count == 1
         )
-    return {
-        "memory": memory,
-        "sweeps": sweeps,
-        "joint": arguments.flag("joint", joint),
-        "rows": rows,
-        "life": _life(life, problem, memory),
-    }
+    if life == BY_PROBLEM:
+        changing = problem is not None and problem.constraints.takes_data
+        life = LIFE if changing and memory is not None else None
+    return {"memory": memory, "sweeps": sweeps, "joint": joint, "rows": rows, "life": life}
 
 
 def _with_cut_options(make: Make) -> Make:
@@ -214,6 +210,9 @@ class HalfSpace(StepsFromDecision, Learner):
         one after the other."""
         return False
 
+    exact: ClassVar[bool] = True
+    """Whether rounds end with the exact projection where sweeps do not suffice."""
+
     eta: Schedule | Any
     diameter: Any
     margin: Any = 0.0
@@ -233,6 +232,10 @@ class HalfSpace(StepsFromDecision, Learner):
             object.__setattr__(self, "sweeps", arguments.count("sweeps", self.sweeps))
         object.__setattr__(self, "joint", arguments.flag("joint", self.joint))
         arguments.one_of("rows", self.rows, ROWS)
+        if isinstance(self.life, str):
+            raise ValueError(
+                f"life: got {self.life!r}; expected a number of rounds, None or {BY_PROBLEM!r}"
+            )
         if self.life is not None:
             object.__setattr__(self, "life", arguments.count("life", self.life, 1, LONGEST))
             if self.memory is None:
@@ -381,44 +384,41 @@ class HalfSpace(StepsFromDecision, Learner):
         """Step, project on the current half-space, store it, project on the kept ones, stay in the
         domain."""
         x, t, _, cuts, hold, correction = state
-        eta, gradient, slopes = self._eta(state, round)
         start, shape = x.reshape(-1), x.shape
 
         def project(flat: jax.Array) -> jax.Array:
             return round.project(flat.reshape(shape)).reshape(-1)
 
+        eta, gradient, slopes = self._eta(state, round)
         y = (x - eta * gradient).reshape(-1)
         models = self._models(x, round, self.rows)
-        first = _most_violated(models)
-        weights = first.astype(x.dtype)
-        normal = jnp.sum(weights[:, None] * models.normals, axis=0)
-        distance = jnp.sum(weights * models.distances)
+        first, normal, distance = _most_violated(models)
         excess = distance + jnp.sum(normal * (y - start))
         rows = None if models.distances.shape[0] == 1 else _as_rows(models, start)
-        if self.joint and cuts is None and rows is None:
-            z = project_jointly(
-                project, y, normal, lambda u: distance + jnp.sum(normal * (u - start))
+
+        def jointly(point: jax.Array) -> jax.Array:
+            return project_jointly(
+                project, point, normal, lambda u: distance + jnp.sum(normal * (u - start))
             )
+
+        if self.joint and cuts is None and rows is None:
+            z = jointly(y)
             correction += self._correction(_square(z - y), t, slopes)
             return HalfSpaceState(z.reshape(shape), t + 1, slopes, cuts, hold, correction)
-        offset = jnp.sum(normal * start) - distance
         if cuts is not None:
             worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
             cuts = self._remembered(cuts, normal, distance, worth, start, t)
             if self.life is not None and self._confirms(x, round):
-                cuts = confirm(
-                    cuts,
-                    lambda: _as_rows(self._models(x, round, "all"), start),
-                    start,
-                    t,
-                    slack(start, jnp.asarray(self.diameter, x.dtype)),
-                )
+                near = slack(start, jnp.asarray(self.diameter, x.dtype))
+                every = partial(self._models, x, round, "all")
+                cuts = confirm(cuts, lambda: _as_rows(every(), start), start, t, near)
         if self.sweeps is None:
-            current = rows or Rows(normal[None], offset[None])
+            offset = jnp.sum(normal * start) - distance
             inside = project(y)
-            z, cuts, holds = self._onto_cuts(project, inside, cuts, current, t, first)
             # The projection on cuts and a last one on the domain: two moves, of which the sum is
             # known.
+            current = rows or Rows(normal[None], offset[None])
+            z, cuts, holds = self._onto_cuts(project, inside, cuts, current, t, first)
             moves = _square(inside - y) + _square(z - inside) / 2
         else:
             outside = jnp.maximum(excess, 0)
@@ -428,9 +428,7 @@ class HalfSpace(StepsFromDecision, Learner):
             z, cuts, holds = self._onto_cuts(project, inside, cuts, rows, t)
         correction += self._correction(moves, t, slopes)
         if self.joint:
-            z = project_jointly(
-                project, z, normal, lambda u: distance + jnp.sum(normal * (u - start))
-            )
+            z = jointly(z)
         return HalfSpaceState(z.reshape(shape), t + 1, slopes, cuts, hold & holds, correction)
 
     def _onto_cuts(
@@ -446,38 +444,29 @@ class HalfSpace(StepsFromDecision, Learner):
         of them hold, too."""
         if cuts is None and rows is None:
             return y, cuts, jnp.ones((), bool)
-        tolerance, ages, kept = self._tolerance(t, y.dtype), None, cuts
+        across, kept = jnp.asarray(self.diameter, y.dtype), cuts
+        tolerance = across / jnp.square(t.astype(y.dtype) + 1)
         if cuts is not None:
-            ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
             cuts = cuts.alive(t + 1)
         if self.sweeps is None:
             left = exceeded(y, cuts, rows)
         else:
             y, cuts, left = sweep(project, y, cuts, rows, t, tolerance, self.sweeps)
-        across = jnp.asarray(self.diameter, y.dtype)
-        ended = self._ended(
-            left,
-            lambda: exactly(project, y, cuts, rows, t, tolerance, across, ages, first),
-            lambda: nothing_moved(y, cuts),
-        )
-        if cuts is not None and kept is not None:
-            cuts = after(cuts, ended, t)
-            if kept.lifetimes is not None:
-                cuts = cuts._replace(offsets=kept.offsets)
-        return ended.point, cuts, ended.hold
-
-    def _ended(
-        self, left: jax.Array, exactly: Callable[[], Ended], nothing: Callable[[], Ended]
-    ) -> Ended:
-        """End the round: exactly if a cut is still exceeded."""
-        return lax.cond(left, exactly, nothing)
+        holds = ~left
+        if self.exact:
+            ages = None if kept is None else kept.ages
+            y, cuts, holds = exactly(
+                left, project, y, cuts, rows, t, tolerance, across, ages, first
+            )
+        if cuts is not None and kept is not None and kept.lifetimes is not None:
+            cuts = cuts._replace(offsets=kept.offsets)
+        return y, cuts, holds
 
     def shortened(self) -> HalfSpace:
         """Return the learner without exact projections, which most games do not need."""
         if self.sweeps is None or type(self) is not HalfSpace:  # a subclass may play otherwise
             return self
-        options = {each.name: getattr(self, each.name) for each in fields(self)}
-        return _SweepsOnly(**options)
+        return _SweepsOnly(**vars(self))
 
     def heed(self, state: HalfSpaceState, round: FullInformation) -> HalfSpaceState:
         """Move the decision into the half-spaces of the announced constraints, see
@@ -491,26 +480,23 @@ class HalfSpace(StepsFromDecision, Learner):
         project: Callable[[jax.Array], jax.Array],
         rows: Rows | None,
     ) -> tuple[jax.Array, jax.Array]:
-        """Return another point, moved into the kept cuts, the rows and the domain, and whether all
-        of them hold there. A point that satisfies them does not move."""
+        """Return another point, moved into the kept cuts, the rows and the domain by its
+        projection, and whether all of them hold there. A point that satisfies them does not
+        move."""
         cuts, t, y = state.cuts, state.t, project(x).reshape(-1)
         if cuts is None and rows is None:
             return y.reshape(x.shape), jnp.ones((), bool)
-        across, ages = jnp.asarray(self.diameter, y.dtype), None
-        if cuts is not None:
-            ages = cuts.active if cuts.lifetimes is None else cuts.lifetimes.last
-            cuts = cuts.alive(t)
+        alive = None if cuts is None else cuts.alive(t)
+        ages = None if cuts is None else cuts.ages
+        across = jnp.asarray(self.diameter, y.dtype)
+        tolerance = across / jnp.square(t.astype(y.dtype) + 1)
 
         def flat(point: jax.Array) -> jax.Array:
             return project(point.reshape(x.shape)).reshape(-1)
 
-        tolerance = self._tolerance(t, y.dtype)
-        ended = lax.cond(
-            exceeded(y, cuts, rows),
-            lambda: exactly(flat, y, cuts, rows, t, tolerance, across, ages),
-            lambda: nothing_moved(y, cuts),
-        )
-        return ended.point.reshape(x.shape), ended.hold
+        left = exceeded(y, alive, rows)
+        y, _, holds = exactly(left, flat, y, alive, rows, t, tolerance, across, ages)
+        return y.reshape(x.shape), holds
 
     def kept(self, state: HalfSpaceState) -> Rows | None:
         """Return the kept cuts that are alive; other slots have a normal of zeros."""
@@ -525,14 +511,10 @@ class HalfSpace(StepsFromDecision, Learner):
         of the learner's, if it violates there."""
         if state.cuts is None:
             return state
-        models, flat = self._models(x, round, self.rows), x.reshape(-1)
-        weights = _most_violated(models).astype(x.dtype)
-        normal = jnp.sum(weights[:, None] * models.normals, axis=0)
-        distance = jnp.sum(weights * models.distances)
+        _, normal, distance = _most_violated(self._models(x, round, self.rows))
         worth = (distance > 0) & (jnp.sum(normal * normal) > 0)
-        return state._replace(
-            cuts=self._remembered(state.cuts, normal, distance, worth, flat, state.t)
-        )
+        cuts = self._remembered(state.cuts, normal, distance, worth, x.reshape(-1), state.t)
+        return state._replace(cuts=cuts)
 
     def _remembered(
         self,
@@ -548,11 +530,6 @@ class HalfSpace(StepsFromDecision, Learner):
             return remember(cuts, normal, jnp.sum(normal * x) - distance, worth, t)
         near = slack(x, jnp.asarray(self.diameter, x.dtype))
         return remember_for_a_life(cuts, normal, distance, worth, x, t, near, self.life)
-
-    def gradient_clip(self) -> float | None:
-        """Return how many times as long as the longest before it a loss gradient may be; None if
-        none is clipped."""
-        return self.eta.clip if isinstance(self.eta, AdaGradNorm) else None
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
         """Yield every theorem of `docs/theory.md`, "Beyond the paper", that applies to these
@@ -618,19 +595,13 @@ class HalfSpace(StepsFromDecision, Learner):
         count = round.constraints(x).values.shape[0]
         return count > 1 and count**2 * x.size <= CONFIRMED
 
-    def _tolerance(self, t: jax.Array, dtype: Any) -> jax.Array:
-        return jnp.asarray(self.diameter, dtype) / jnp.square(t.astype(dtype) + 1)
-
 
 @learner_dataclass
 class _SweepsOnly(HalfSpace):
     """A half-space learner whose rounds end after the sweeps. The first round that leaves a cut
     exceeded is the last: it has to be played again by the learner itself."""
 
-    def _ended(
-        self, left: jax.Array, exactly: Callable[[], Ended], nothing: Callable[[], Ended]
-    ) -> Ended:
-        return nothing()._replace(hold=~left)
+    exact: ClassVar[bool] = False
 
     def fell_short(self, state: HalfSpaceState) -> jax.Array:
         """Whether a round was not ended."""
@@ -646,12 +617,16 @@ def _square(move: jax.Array) -> jax.Array:
     return jnp.sum(jnp.square(move))
 
 
-def _most_violated(models: _Models) -> jax.Array:
-    """A mask of the half-space whose boundary x_t exceeds most."""
-    if models.distances.shape[0] == 1:
-        return jnp.ones((1,), bool)
-    flat = jnp.all(models.normals == 0, axis=1)  # a gradient of zero is no half-space
-    return first_largest(jnp.where(flat, -jnp.inf, models.distances))
+def _most_violated(models: _Models) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """A mask of the half-space whose boundary x_t exceeds most, its normal and its distance."""
+    normals, distances = models
+    if distances.shape[0] == 1:
+        first = jnp.ones((1,), bool)
+    else:
+        flat = jnp.all(normals == 0, axis=1)  # a gradient of zero is no half-space
+        first = first_largest(jnp.where(flat, -jnp.inf, distances))
+    weights = first.astype(distances.dtype)
+    return first, jnp.sum(weights[:, None] * normals, axis=0), jnp.sum(weights * distances)
 
 
 def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, float]:
@@ -668,29 +643,11 @@ def _slope(constants: Constants) -> float:
     return arguments.positive("loss_lipschitz", constants.need("loss_lipschitz")[0])
 
 
-def _life(wanted: int | str | None, problem: Problem | None, memory: int | None) -> int | None:
-    """By default `LIFE` where constraints take data, and for ever elsewhere, or where all cuts are
-    to be kept."""
-    if wanted == BY_PROBLEM:
-        changing = problem is not None and problem.constraints.takes_data
-        return LIFE if changing and memory is not None else None
-    if isinstance(wanted, str):
-        raise ValueError(
-            f"life: got {wanted!r}; expected a number of rounds, None or {BY_PROBLEM!r}"
-        )
-    return wanted
-
-
 _OURS = "docs/theory.md, Beyond the paper"
-_ORACLES = frozenset({"gradient", "values", "pullback", "project"})
 _COST = (
     "1 projection, m constraint values, 1 vector-Jacobian product, K d additions for K kept cuts"
 )
-_ROOT = {
-    "regret": Growth("sqrt T", 0.5),
-    "violation": Growth("T^(3/4)", 0.75),
-    "squared violation": Growth("sqrt T", 0.5),
-}
+_ROOT = {"regret": ROOT, "violation": THREE_QUARTERS, "squared violation": ROOT}
 
 CARDS = (
     Card(
@@ -700,7 +657,7 @@ CARDS = (
         f"{_OURS} (adaptive step, memory of cuts)",
         cost=_COST,
         growth={
-            "regret": Growth("sqrt T", 0.5),
+            "regret": ROOT,
             "violation": Growth("T^(3/4) (log T)^(1/4)", 0.75),
             "squared violation": Growth("sqrt(T log T)", 0.5),
         },
@@ -712,7 +669,6 @@ CARDS = (
         _OURS,
         cost=_COST,
         needs=("loss_lipschitz",),
-        needs_horizon=True,
         growth=_ROOT,
     ),
     Card(
@@ -734,9 +690,9 @@ CARDS = (
         cost=_COST,
         needs=("loss_lipschitz", "strong_convexity"),
         growth={
-            "regret": Growth("log T", 0.0),
+            "regret": LOGARITHM,
             "violation": Growth("sqrt(T log T)", 0.5),
-            "squared violation": Growth("log T", 0.0),
+            "squared violation": LOGARITHM,
         },
     ),
     Card(
@@ -745,7 +701,6 @@ CARDS = (
         "Half-space with a margin",
         "Hutchinson & Alizadeh, ICML 2025, and docs/theory.md, H5",
         cost=_COST,
-        needs_horizon=True,
         assumptions=(
             "convex losses",
             "convex constraints that are the same in every round",
@@ -754,11 +709,7 @@ CARDS = (
         needs=("loss_lipschitz", "slater"),
         fixed_constraints=True,
         slater=True,
-        growth={
-            "regret": Growth("sqrt T", 0.5),
-            "violation": Growth("0", 0.0),
-            "peak violation": Growth("0", 0.0),
-        },
+        growth={"regret": ROOT, "violation": NONE, "peak violation": NONE},
         known_failures={
             "check_constraint_matters": (
                 "in the rounds of the check its steps are too short to reach the toy's constraint"

@@ -138,18 +138,9 @@ def exact_projection(
     such point as y is.
 
     If the cuts contradict each other, the oldest cut that takes part in the contradiction expires.
-    If all that take part are of this round, they are left out.
-
-    Arguments:
-        project: the projection onto the domain, of flat points.
-        y: a flat point.
-        normals: unit normals of the cuts, (n, d); zeros mean no cut.
-        offsets: (n,).
-        ages: the round of each cut. Cuts of round `t` do not expire.
-        t: the round.
-        diameter: of the domain.
-        first: a mask of the cut that is added first; the result is then the projection on the
-            domain of a projection on a set inside this cut.
+    If all that take part are of this round t, they are left out. `ages` are the rounds of the cuts,
+    (n,); a normal of zeros means no cut. `first` is a mask of the cut that is added first; the
+    result is then the projection on the domain of a projection on a set inside this cut.
     """
     task = _Task(y, normals, offsets, ages, t, diameter, first)
     nothing = jnp.zeros((task.size,), bool)

@@ -4,6 +4,7 @@ such."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
@@ -16,11 +17,10 @@ from ...problem.conic import ConicSet
 from ...problem.constants import Constants
 from ..domains.entry_bounds import outwards
 from ..translation.inequalities import Excess
-from ..translation.parameters import Range, guess_notes, parameter_range
-from .constant_search import Search
+from ..translation.parameters import Range, guess_notes
 from .enclosures import edges_of, enclosures
-from .evaluation import Probe, Seen
 from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
+from .search import Probe, Search, Seen
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -59,10 +59,21 @@ def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
             f"constraint_count: got {given.constraint_count}; expected {model.count}, what "
             "constraints gives"
         )
-    known = parameter_range(model, model.domain)
+    search = Search(model, probe)
+    search.refuse_infinite()
+    known, notes = search.known, list[str]()
     extent = Extent.of(model.domain, known)
     loss = fit_loss(probe, extent) if model.objective.is_quadratic() else None
-    numbers, notes = _numbers(model, given, probe, extent, loss, known)
+    entries: Found = {
+        "radius": (float(model.domain.radius), True),
+        "constraint_count": (model.count, True),
+        **_of_loss(model, given, loss, search, notes),
+        **_of_constraints(model, given, extent, search, notes),
+    }
+    sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
+    rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
+    numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
+    numbers = given.merged(numbers)
     notes += guess_notes(model.parameters, known, numbers.estimated)
     if model.constraints.takes_data:
         return Derived(numbers, False, notes)
@@ -102,42 +113,12 @@ def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Consta
     return own.with_values(**changed)
 
 
-def _numbers(
-    model: Model,
-    given: Constants,
-    probe: Probe,
-    extent: Extent,
-    loss: Quadratics | None,
-    known: Range,
-) -> tuple[Constants, list[str]]:
-    """The constants but Slater's, and notes on loose ones."""
-    search = Search(probe, model.domain, model.parameters, known)
-    search.refuse_infinite()
-    notes: list[str] = []
-    entries: Found = {
-        "radius": (float(model.domain.radius), True),
-        "constraint_count": (model.count, True),
-    }
-    entries |= _of_loss(model, given, probe, loss, search, known, notes)
-    entries |= _of_constraints(model, given, probe, extent, search, known, notes)
-    sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
-    rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
-    numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
-    return given.merged(numbers), notes
-
-
 def _of_loss(
-    model: Model,
-    given: Constants,
-    probe: Probe,
-    loss: Quadratics | None,
-    search: Search,
-    known: Range,
-    notes: list[str],
+    model: Model, given: Constants, loss: Quadratics | None, search: Search, notes: list[str]
 ) -> Found:
-    guesses = probe.size + np.flatnonzero(known.guessed)
+    n = model.size
     if loss is not None:
-        sure = not loss.moved_by(guesses)
+        sure = not loss.moved_by(n + np.flatnonzero(search.known.guessed))
         return {
             "loss_lipschitz": (float(loss.steepest().max()), sure),
             "loss_range": (float(loss.range().max()), sure),
@@ -148,26 +129,25 @@ def _of_loss(
         }
     slope, reach = given.loss_lipschitz, given.loss_range
     if slope is None:
-        slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, : probe.size], axis=1))
+        slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
     if reach is None:
         reach = min(search.range(), slope * float(model.domain.diameter))
-    numbers: Found = {"strong_convexity": (search.modulus(), False)}
-    rows = [model.objective]
-    numbers["loss_lipschitz"] = _bounded(
-        model, "loss_lipschitz", slope, lipschitz, rows, known, notes
-    )
-    numbers["loss_range"] = _bounded(model, "loss_range", reach, variation, rows, known, notes)
-    return numbers
+    bounded = partial(_bounded, model, search.known, [model.objective], notes)
+    return {
+        "strong_convexity": (search.modulus(), False),
+        "loss_lipschitz": bounded("loss_lipschitz", lipschitz, slope),
+        "loss_range": bounded("loss_range", variation, reach),
+    }
 
 
 def _bounded(
     model: Model,
-    name: str,
-    attained: float,
-    constant: Callable[[Enclosure], float],
-    rows: list[Any],
     known: Range,
+    rows: list[Any],
     notes: list[str],
+    name: str,
+    constant: Callable[[Enclosure], float],
+    attained: float,
 ) -> tuple[float, bool]:
     """A true bound on a constant of all rows, if intervals give one and the range of the data is
     stated; otherwise the value that was attained."""
@@ -192,23 +172,14 @@ def _bounded(
 
 
 def _of_constraints(
-    model: Model,
-    given: Constants,
-    probe: Probe,
-    extent: Extent,
-    search: Search,
-    known: Range,
-    notes: list[str],
+    model: Model, given: Constants, extent: Extent, search: Search, notes: list[str]
 ) -> Found:
-    excesses = model.excesses
-    if not any(
-        excess.expression.variables() for excess in excesses
-    ):  # a constraint that always holds: any bound is valid
-        return {
-            name: (1.0, True)
-            for name in ("constraint_lipschitz", "constraint_range", "constraint_smoothness")
-        }
-    guesses = probe.size + np.flatnonzero(known.guessed)
+    excesses, n = model.excesses, model.size
+    if not any(excess.expression.variables() for excess in excesses):
+        # A constraint that always holds: any bound is valid.
+        names = ("constraint_lipschitz", "constraint_range", "constraint_smoothness")
+        return dict.fromkeys(names, (1.0, True))
+    guesses = n + np.flatnonzero(search.known.guessed)
     slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
     kinds = _kinds(excesses)
     others = [np.flatnonzero(kinds == "other")]
@@ -216,7 +187,7 @@ def _of_constraints(
         which = np.flatnonzero(kinds == kind)
         if not which.size:
             continue
-        fitted = fit_constraints(probe, extent, which, kind == "affine")
+        fitted = fit_constraints(search.probe, extent, which, kind == "affine")
         if fitted is None:  # not quadratic in data and decision together
             others.append(which)
             continue
@@ -228,26 +199,20 @@ def _of_constraints(
     if rest.size:
 
         def steep(seen: Seen) -> Array:
-            return np.linalg.norm(seen.slopes[:, rest, : probe.size], axis=2).max(axis=1)
+            return np.linalg.norm(seen.slopes[:, rest, :n], axis=2).max(axis=1)
 
-        rows = _rows_at(excesses, rest)
+        bounded = partial(_bounded, model, search.known, _rows_at(excesses, rest), notes)
         if given.constraint_lipschitz is None:
-            attained = search.highest(steep)
-            number, proven = _bounded(
-                model, "constraint_lipschitz", attained, lipschitz, rows, known, notes
-            )
+            number, proven = bounded("constraint_lipschitz", lipschitz, search.highest(steep))
             slopes.append(number)
             sure &= proven
         if given.constraint_range is None:
             attained = search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
-            number, proven = _bounded(model, "constraint_range", attained, size, rows, known, notes)
+            number, proven = bounded("constraint_range", size, attained)
             reaches.append(number)
             sure &= proven
-        bend = (
-            search.curvature(rest)
-            if all(is_smooth(excess.expression) for excess in excesses)
-            else None
-        )
+        kinked = not all(is_smooth(excess.expression) for excess in excesses)
+        bend = None if kinked else search.curvature(rest)
         smooth = bend is not None
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}

@@ -23,7 +23,7 @@ from ...problem.domains import (
     Spectral,
 )
 from ...problem.domains.support import bounding_box
-from ..translation.attributes import constant_value, is_symmetric, pattern
+from ..translation.attributes import constant_value, is_symmetric, pattern, spans_of
 from ..translation.parameters import Range
 
 if TYPE_CHECKING:
@@ -47,18 +47,14 @@ def enclosures(model: Statement, box: Edges) -> Expressions:
     domain = domain if several else None
     cut = domain if domain is not None and _is_cut(domain) else None
     space = Space(box.low[:size], box.high[:size], cut, gradients=True)
-    ends = size + np.cumsum([parameter.size for parameter in model.parameters], dtype=int)
-    places = {
-        parameter.id: slice(end - parameter.size, end)
-        for parameter, end in zip(model.parameters, ends, strict=True)
-    }
+    places = spans_of(model.parameters, size)
 
     def leaf(expression: Any) -> Enclosure | None:
         if isinstance(expression, cp.Variable):
             return _variable(space, model.spans[expression.id], expression)
         if isinstance(expression, cp.Parameter):
             if expression.id not in places:
-                return Enclosure.fixed(space, model.fixed_value(expression))
+                return Enclosure.fixed(space, model.values_of_fixed[expression.id])
             edges = (edge[places[expression.id]] for edge in (box.low, box.high))
             return Enclosure.fixed(space, *(edge.reshape(expression.shape) for edge in edges))
         constant = constant_value(expression)

@@ -12,7 +12,7 @@ from ...engine import Array
 from ...problem.domains import Box, Domain
 from ...problem.domains.support import bounding_box
 from ..translation.parameters import Range
-from .evaluation import Probe, Seen
+from .search import Probe, Seen
 
 __all__ = ["Extent", "Quadratics", "fit_constraints", "fit_loss"]
 
@@ -139,7 +139,9 @@ class Quadratics(NamedTuple):
 
 def fit_loss(probe: Probe, extent: Extent) -> Quadratics | None:
     """The loss as a quadratic, or None if it is not one."""
-    return _fitted(probe, extent, lambda seen: (seen.loss[:, None], seen.slope[:, None, :]))
+    return _fitted(
+        probe, extent, lambda seen: (seen.loss[:, None], seen.slope[:, None, :]), probe.width
+    )
 
 
 def fit_constraints(probe: Probe, extent: Extent, which: Array, affine: bool) -> Quadratics | None:
@@ -152,37 +154,30 @@ def fit_constraints(probe: Probe, extent: Extent, which: Array, affine: bool) ->
         seen = probe(extent.middle[None])
         slope = np.pad(seen.slopes[0, which], ((0, 0), (0, probe.width - probe.size)))
         return Quadratics(extent, seen.values[0, which], slope, None)
-    if probe.takes_data:
-        return _fitted(probe, extent, lambda seen: (seen.values[:, which], seen.slopes[:, which]))
-    missing = probe.width - probe.size
 
     def entries(seen: Seen) -> tuple[Array, Array]:
+        missing = probe.width - seen.slopes.shape[2]
         return seen.values[:, which], np.pad(seen.slopes[:, which], ((0, 0), (0, 0), (0, missing)))
 
-    return _fitted(probe, extent, entries, probe.size)
+    return _fitted(probe, extent, entries, probe.width if probe.takes_data else probe.size)
 
 
-def _fitted(
-    probe: Probe, extent: Extent, entries: Any, moving: int | None = None
-) -> Quadratics | None:
-    """Second derivatives from differences of gradients, exact for quadratics; then checked at
-    random points."""
+def _fitted(probe: Probe, extent: Extent, entries: Any, moving: int) -> Quadratics | None:
+    """Second derivatives from differences of gradients in the first `moving` entries, exact for
+    quadratics; then checked at random points."""
     width = probe.width
-    moving = width if moving is None else moving
     steps = np.where(extent.half > 0, extent.half, 1.0)
     random = np.random.default_rng(0)
     checks = random.uniform(-1, 1, size=(CHECKS, width)) * steps
-    around = np.concatenate([np.zeros((1, width)), np.diag(steps)[:moving], checks])
-    value, slope = entries(probe(extent.middle + around[:1]))
+    value, slope = entries(probe(extent.middle[None]))
     if slope.shape[1] * width * width > MOST or not np.all(np.isfinite(slope)):
         return None
     bend = np.zeros((slope.shape[1], width, width))
-    _, moved = entries(probe(extent.middle + around[1 : 1 + moving]))
+    _, moved = entries(probe(extent.middle + np.diag(steps)[:moving]))
     bend[:, :, :moving] = np.moveaxis(moved - slope, 0, -1) / steps[:moving]
     bend = (bend + np.swapaxes(bend, 1, 2)) / 2
-    bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = (
-        0  # rounding, which would count as dependence
-    )
+    # Rounding would count as dependence.
+    bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = 0
     values, there = entries(probe(extent.middle + checks))
     turn = np.einsum("kij,pj->pki", bend, checks)
     size = np.abs(slope).max() + np.abs(bend).max(initial=0) * np.abs(steps).max() + 1e-300

@@ -18,9 +18,9 @@ from ...intervals.of_cvxpy import Expressions
 from ...problem.domains.support import least_change, linear_minimisers
 from ...problem.sampling import sample_decisions
 from ..constants.enclosures import edges_of, enclosures
-from ..constants.evaluation import Probe
+from ..constants.search import Probe
 from ..recourse.joint_recourse import Condition
-from ..translation.attributes import is_symmetric, whole
+from ..translation.attributes import dense, is_symmetric, whole
 from ..translation.inequalities import excesses_of
 from ..translation.parameters import Range, draw_parameters, parameter_range
 
@@ -108,53 +108,60 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
     bounds = enclosures(model, edges_of(model, model.domain, known))
     for atom, constraint in atoms:
-        changing = bool(model.changing(constraint))
-        highest = _highest(bounds, constraint)
-        if isinstance(atom, Condition) and not model.guessed([constraint], known):
-            if highest <= SLACK:
-                continue
-            if not constraint.variables():
-                raise ValueError(
-                    f"recourse: got {atom.names}, for which there is no best choice for some "
-                    f"admissible data of {', '.join(p.name() for p in constraint.parameters())}: "
-                    f"{atom.why}. Expected narrower bounds"
-                )
         without_bounds = model.guessed([constraint], known)
-        if highest < 0 and not without_bounds:
-            continue
         if without_bounds:
             raise ValueError(
                 f"parameters: got {', '.join(without_bounds)} without bounds; expected bounds, "
                 f"because {atom} is defined only where {constraint}"
             )
-        rounds = list(draw_parameters(model.parameters, known, random, SAMPLES if changing else 1))
-        flat = model.flat_copy()
-        rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
-        exact = not changing and all(row.is_affine() for row in rows)
-        for start in rounds:
-            data = start
-            for row in rows:
-                for _ in range(TURNS if changing else 1):
-                    flat.assign(model.data_of(data), check=False)
-                    worst, where = _worst(row, flat.variable, model.domain, decisions)
-                    _refuse_outside(
-                        atom, constraint, worst, where, model, data if changing else None
-                    )
-                    edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
-                    if len(edge):
-                        _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
-                    before, data = (
-                        data,
-                        _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known),
-                    )
-                    if np.array_equal(before, data):
-                        break
+        highest = _highest(bounds, constraint)
+        if highest < 0 or (isinstance(atom, Condition) and highest <= SLACK):
+            continue
+        if isinstance(atom, Condition) and not constraint.variables():
+            raise ValueError(
+                f"recourse: got {atom.names}, for which there is no best choice for some "
+                f"admissible data of {', '.join(p.name() for p in constraint.parameters())}: "
+                f"{atom.why}. Expected narrower bounds"
+            )
+        count = SAMPLES if model.changing(constraint) else 1
+        rounds = draw_parameters(model.parameters, known, random, count)
+        exact = _refuse_witness(model, probe, atom, constraint, decisions, rounds, known)
         if not exact and highest > SLACK:
             notes.append(
                 f"{atom}: no decision and data were found for which it is not defined, but "
                 "interval arithmetic does not exclude them"
             )
     return notes
+
+
+def _refuse_witness(
+    model: Model,
+    probe: Probe,
+    atom: Any,
+    constraint: Any,
+    decisions: Array,
+    rounds: Array,
+    known: Range,
+) -> bool:
+    """Raise for a decision and data at which the atom is undefined, infinite or infinitely steep.
+    Return whether there certainly are none."""
+    changing, flat = model.changing(constraint), model.flat_copy()
+    rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
+    for start in rounds:
+        data = start
+        for row in rows:
+            for _ in range(TURNS if changing else 1):
+                flat.assign(model.data_of(data), check=False)
+                worst, where = _worst(row, flat.variable, model.domain, decisions)
+                _refuse_outside(atom, constraint, worst, where, model, data if changing else None)
+                edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
+                if len(edge):
+                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
+                before = data
+                data = _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known)
+                if np.array_equal(before, data):
+                    break
+    return not changing and all(row.is_affine() for row in rows)
 
 
 def _highest(bounds: Expressions, constraint: Any) -> float:
@@ -201,9 +208,7 @@ def _ascended(row: Any, variable: Any, domain: Any, x: Array) -> tuple[float, Ar
         if slope is None:
             break
         k = int(np.argmax(np.ravel(np.asarray(row.value, float), order="F")))
-        slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(
-            variable.size, -1
-        )
+        slopes = dense(slope).reshape(variable.size, -1)
         x = linear_minimisers(domain, -slopes[:, k][None])[0]
     return best, place
 
@@ -215,10 +220,7 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
         ascents = [_ascended(row, variable, domain, x) for x in decisions]
         return np.asarray([value for value, _ in ascents]), np.stack([x for _, x in ascents])
     variable.value = decisions[0]
-    slope = row.grad[variable]
-    slopes = np.asarray(slope.toarray() if hasattr(slope, "toarray") else slope, float).reshape(
-        variable.size, -1
-    )
+    slopes = dense(row.grad[variable]).reshape(variable.size, -1)
     value = np.ravel(np.asarray(row.value, float), order="F") - decisions[0] @ slopes
     origin = np.zeros_like(slopes.T)
     return value - least_change(domain, -slopes.T, origin), linear_minimisers(domain, -slopes.T)
@@ -252,9 +254,8 @@ def _refuse_steep(
     centre = np.ravel(np.asarray(model.domain.centre, float))
     near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
     seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
-    steep = np.maximum(
-        np.linalg.norm(seen.slope[:, : probe.size], axis=1), _rows(seen.slopes, probe.size)
-    )
+    rows = np.linalg.norm(seen.slopes[:, :, : probe.size], axis=2).max(axis=1)
+    steep = np.maximum(np.linalg.norm(seen.slope[:, : probe.size], axis=1), rows)
     steep = steep.reshape(len(NEAR), -1)
     value = (np.abs(seen.loss) + np.abs(seen.values).sum(axis=1)).reshape(len(NEAR), -1)
     for what, bad in (
@@ -266,10 +267,6 @@ def _refuse_steep(
                 f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where "
                 f"{atom} is {what}{shown}; expected a domain that keeps a distance from there"
             )
-
-
-def _rows(slopes: Array, size: int) -> Array:
-    return np.linalg.norm(slopes[:, :, :size], axis=2).max(axis=1)
 
 
 def _data_at(data: Array, model: Model) -> str:

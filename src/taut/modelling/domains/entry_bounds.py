@@ -130,15 +130,14 @@ class Row(NamedTuple):
     value: float
     equality: bool
 
-    def cut(self, low: Array, high: Array) -> tuple[Array, Array]:
-        """Bounds cut by a row with a single entry."""
+    def cut(self, low: Array, high: Array) -> None:
+        """Cut bounds, in place, by a row with a single entry."""
         i, factor = int(self.places[0]), float(self.factors[0])
         edge = self.value / factor
         if factor > 0 or self.equality:
             high[i] = min(high[i], edge)
         if factor < 0 or self.equality:
             low[i] = max(low[i], edge)
-        return low, high
 
 
 def propagated(rows: list[Row], low: Array, high: Array) -> tuple[Array, Array]:
@@ -150,9 +149,8 @@ def propagated(rows: list[Row], low: Array, high: Array) -> tuple[Array, Array]:
     low, high = low.copy(), high.copy()
     for turn in range(PASSES):
         changed = False
-        for row in (
-            rows if turn % 2 == 0 else rows[::-1]
-        ):  # both ways, so that chains need few turns
+        # Both ways, so that chains need few turns.
+        for row in rows if turn % 2 == 0 else rows[::-1]:
             for sign in (1.0, -1.0) if row.equality else (1.0,):
                 changed |= _pass(row.places, sign * row.factors, sign * row.value, low, high)
         if not changed:

@@ -10,12 +10,13 @@ import numpy as np
 
 from ...engine import Array
 from ...intervals.constants import Edges
-from ...intervals.enclosure import Enclosure, Unknown
+from ...intervals.enclosure import Unknown
 from ...intervals.of_cvxpy import Expressions
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box, least_change
 from ..constants.enclosures import edges_of, enclosures
-from ..translation.inequalities import Excess, attribute_rows
+from ..translation.attributes import is_symmetric, limits, mirrored, pattern
+from ..translation.inequalities import Excess, bounds_of, excesses_of
 from ..translation.parameters import parameter_range
 from ..translation.statement import Statement
 from .simple_domain import Detected
@@ -49,10 +50,9 @@ def rows_to_play(
     With `play_implied` only equations are left out. A model without constraints gets one that
     always holds.
     """
-    attributes = attribute_rows(statement, chosen.domain, chosen.semidefinite)
-    stated = [*rows, *attributes.excesses] or [Excess(cp.Constant(-1.0))]
+    attributes, implied, notes = _attribute_rows(statement, chosen)
+    stated = [*rows, *attributes] or [Excess(cp.Constant(-1.0))]
     played, left_out = _without_implied(statement, stated, chosen, play_implied)
-    notes = list(attributes.notes)
     if left_out:
         shown = ", ".join(left_out[:6]) + (", ..." if len(left_out) > 6 else "")
         notes.append(
@@ -70,35 +70,87 @@ def rows_to_play(
         played or [Excess(cp.Constant(-1.0))],
         stated,
         bool(left_out) or len(played) < len(stated),
-        attributes.implied,
-        attributes.unseen,
+        implied,
+        any(is_symmetric(v) or not np.all(pattern(v)) for v in statement.variables),
         notes,
     )
+
+
+def _attribute_rows(
+    statement: Statement, chosen: Detected
+) -> tuple[list[Excess], list[Excess], list[str]]:
+    """The attributes of variables as excesses: those that are played, and bounds that hold on the
+    whole domain; and notes on them."""
+    played: list[Excess] = []
+    notes: list[str] = []
+    implied: list[Excess] = []
+    low, high = bounding_box(chosen.domain)
+    for variable in statement.variables:
+        lower, upper = (np.ravel(edge) for edge in limits(variable))
+        span, name = statement.spans[variable.id], variable.name()
+        for side, stated, inside in (
+            ("lower", lower, bool(np.all(low[span] >= lower))),
+            ("upper", upper, bool(np.all(high[span] <= upper))),
+        ):
+            if not np.any(np.isfinite(stated) & np.ravel(pattern(variable))):
+                continue
+            where = "the domain" if inside else "constraints"
+            notes.append(f"{name}: {side} bounds are part of {where}")
+            bounds = implied if inside else played
+            bounds += [
+                excess._replace(label=f"{name}: {side} bound")
+                for constraint in bounds_of(variable, [side])
+                for excess in excesses_of(constraint)
+            ]
+        if is_symmetric(variable):
+            notes.append(
+                f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
+                "counts"
+            )
+            _check_mirror(name, variable.shape, low[span], high[span])
+        if not np.all(pattern(variable)):
+            notes.append(
+                f"{name}: zeros are part of the domain; only the other entries of a decision count"
+            )
+        for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
+            if variable.attributes[attribute] and variable.id in chosen.semidefinite:
+                notes.append(f"{name}: {attribute} is part of the domain")
+            elif variable.attributes[attribute]:
+                played.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
+                notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
+    return played, implied, notes
+
+
+def _check_mirror(name: str, shape: tuple[int, ...], low: Array, high: Array) -> None:
+    """The symmetric part of a decision must lie in the domain like the decision itself."""
+    if any(
+        not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape)))
+        for edge in (low, high)
+    ):
+        raise ValueError(
+            f"domain: got a set that is not invariant under transposing {name}; expected one "
+            "that is, because the variable is symmetric"
+        )
 
 
 def _without_implied(
     statement: Statement, rows: list[Excess], chosen: Detected, play_implied: bool
 ) -> tuple[list[Excess], list[str]]:
     """The rows that some decision of the domain violates, and the names of the others."""
-    domain = chosen.domain
-    low, high = bounding_box(domain)
-    middle = (low + high) / 2
-    everywhere, centre = (
-        enclosures(statement, Edges(*ends))
-        for ends in ((low, high, statement.size), (middle, middle, statement.size))
-    )
+    low, high = bounding_box(chosen.domain)
+    everywhere = enclosures(statement, Edges(low, high, statement.size))
     played: list[Excess] = []
     left_out: list[str] = []
     for k, row in enumerate(rows):
-        if row.induced and _always(statement, row, domain):
+        if row.induced and _always(statement, row, chosen.domain):
             continue
         if play_implied and not row.equality:
             played.append(row)
             continue
         needed = ~chosen.held.get(k, np.zeros(row.expression.size, bool))
-        bounds = _steady(statement, everywhere, row) if needed.any() else None
-        if bounds is not None:
-            needed &= _violated(row, bounds, centre, domain, middle, (high - low) / 2)
+        steady = not statement.changing(row.expression) and row.expression.variables()
+        if needed.any() and steady:
+            needed &= _violated(statement, row, chosen.domain, everywhere)
         if needed.all():
             played.append(row)
             continue
@@ -109,30 +161,29 @@ def _without_implied(
 
 
 def _violated(
-    row: Excess, bounds: Enclosure, centre: Expressions, domain: Domain, middle: Array, half: Array
-) -> Array:
+    statement: Statement, row: Excess, domain: Domain, everywhere: Expressions
+) -> Array | bool:
     """Which entries of a row exceed zero somewhere in the domain, as far as is known."""
-    assert bounds.gradient is not None  # rows without slopes are unknown
-    value, slopes = np.ravel(bounds.high), bounds.gradient
-    rows = slopes.low.reshape(-1, len(middle))
-    if row.expression.is_affine():
-        at, there = np.broadcast_to(middle, rows.shape), np.ravel(centre.of(row.expression).low)
-        value = there - least_change(domain, -rows, at)
+    low, high = bounding_box(domain)
+    middle, half = (low + high) / 2, (high - low) / 2
+    form = statement.forms.of(row.expression)
+    if form is not None:
+        slopes = form.matrix.toarray()
+        at, there = np.broadcast_to(middle, slopes.shape), slopes @ middle + form.offset
+        value = there - least_change(domain, -slopes, at)
         if row.equality:
-            value = np.maximum(value, -there - least_change(domain, rows, at))
-    reach = np.abs(value) + slopes.size.reshape(rows.shape) @ (np.abs(middle) + half)
+            value = np.maximum(value, -there - least_change(domain, slopes, at))
+        steepest = np.abs(slopes)
+    else:
+        try:
+            bounds = everywhere.of(row.expression)
+        except Unknown:
+            return True
+        assert bounds.gradient is not None  # rows without slopes are unknown
+        value = np.ravel(bounds.high)
+        steepest = bounds.gradient.size.reshape(-1, len(middle))
+    reach = np.abs(value) + steepest @ (np.abs(middle) + half)
     return np.asarray(value > ROUNDING * reach)
-
-
-def _steady(statement: Statement, everywhere: Expressions, row: Excess) -> Enclosure | None:
-    """Bounds on a row that does not change with the round and depends on the decision; None if
-    there are none."""
-    if statement.changing(row.expression) or not row.expression.variables():
-        return None
-    try:
-        return everywhere.of(row.expression)
-    except Unknown:
-        return None
 
 
 def _always(statement: Statement, row: Excess, domain: Domain) -> bool:

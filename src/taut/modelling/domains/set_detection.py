@@ -9,13 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from ...engine import Array
-from ..translation.affine_forms import AffineForm, AffineForms, groups, of_decisions
+from ..translation.affine_forms import AffineForm, AffineForms, groups
 from ..translation.attributes import is_symmetric, limits, pattern
 from ..translation.inequalities import Excess
 from ..translation.statement import Statement
 from .entry_bounds import Row, propagated
 
-__all__ = ["Block", "Place", "RoundSet", "Sets", "round_sets"]
+__all__ = ["Block", "Place", "RoundSet", "Sets"]
 
 Place = tuple[int, int]
 """A row of the model: the number of the excess, and the entry of it."""
@@ -44,7 +44,7 @@ class Sets:
 
     def __init__(self, statement: Statement, rows: list[Excess], finite: list[Excess]) -> None:
         self.statement, self.rows = statement, rows
-        self.forms: AffineForms = of_decisions(statement)
+        self.forms = statement.forms
         edges = [[np.ravel(edge) for edge in limits(variable)] for variable in statement.variables]
         self.low, self.high = (np.concatenate([sides[k] for sides in edges]) for k in (0, 1))
         self.bounds: dict[int, list[Place]] = {}
@@ -82,36 +82,40 @@ class Sets:
         self.low, self.high = propagated([*self.equations, *self.inequalities], self.low, self.high)
 
     def _read(self, k: int, excess: Excess) -> None:
-        expression = excess.expression
-        if self.statement.changing(expression) or not expression.variables():
+        if self.statement.changing(excess.expression) or not excess.expression.variables():
             return
-        form = self.forms.of(expression)
-        if form is None:
-            self._read_curved(k, expression)
-            return
-        matrix = sparse.csr_matrix(form.matrix)
-        matrix.eliminate_zeros()
-        for i in range(len(form.offset)):
-            span = slice(matrix.indptr[i], matrix.indptr[i + 1])
-            row = Row(
-                (k, i),
-                matrix.indices[span],
-                matrix.data[span],
-                -float(form.offset[i]),
-                excess.equality,
-            )
+        rows = self._affine(k, excess)
+        if rows is None:
+            self._read_curved(k, excess.expression)
+        for row in rows or []:
             if len(row.places) == 1:
-                self.low, self.high = row.cut(self.low, self.high)
-                self.bounds.setdefault(int(row.places[0]), []).append((k, i))
+                row.cut(self.low, self.high)
+                self.bounds.setdefault(int(row.places[0]), []).append(row.source)
             elif len(row.places):
                 (self.equations if excess.equality else self.inequalities).append(row)
 
+    def _affine(self, k: int, excess: Excess) -> list[Row] | None:
+        """The rows of an excess, if it is affine."""
+        form = self.forms.of(excess.expression)
+        if form is None:
+            return None
+        matrix = sparse.csr_matrix(form.matrix)
+        matrix.eliminate_zeros()
+        spans = (slice(*ends) for ends in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True))
+        return [
+            Row((k, i), matrix.indices[span], matrix.data[span], -float(edge), excess.equality)
+            for i, (span, edge) in enumerate(zip(spans, form.offset, strict=True))
+        ]
+
     def _read_curved(self, k: int, expression: Any) -> None:
-        largest = _largest_eigenvalue(expression)
-        if largest is not None:
-            self._read_semidefinite(k, *largest)
+        single = _single_term(expression, self.forms)
+        if single is None:
             return
-        for i, norm in enumerate(round_sets(expression, self.forms)):
+        term, limit = single
+        if type(term).__name__ == "lambda_max":
+            self._read_semidefinite(k, term.args[0], float(limit[0]))
+            return
+        for i, norm in enumerate(round_sets(term, limit, self.forms)):
             if norm is None:
                 continue
             if norm.kind == "box":
@@ -152,25 +156,13 @@ class Sets:
     def _read_finite(self, excess: Excess) -> None:
         if self.statement.changing(excess.expression):
             return
-        form = self.forms.of(excess.expression)
+        rows = self._affine(-1, excess)
         for variable in excess.expression.variables():
-            self.boxed[self.statement.spans[variable.id]] |= form is None
-        if form is None:
-            return
-        matrix = sparse.csr_matrix(form.matrix)
-        matrix.eliminate_zeros()
-        for i in range(len(form.offset)):
-            span = slice(matrix.indptr[i], matrix.indptr[i + 1])
-            row = Row(
-                (-1, i),
-                matrix.indices[span],
-                matrix.data[span],
-                -float(form.offset[i]),
-                excess.equality,
-            )
+            self.boxed[self.statement.spans[variable.id]] |= rows is None
+        for row in rows or []:
             self.boxed[row.places] = True
             if len(row.places) == 1:
-                self.low, self.high = row.cut(self.low, self.high)
+                row.cut(self.low, self.high)
 
     def blocks(self) -> list[Block]:
         """The connected components of entries that share an equation, a norm or a semidefinite
@@ -178,55 +170,29 @@ class Sets:
         n = self.statement.size
         links = [row.places for row in self.equations] + [norm.places for _, norm in self.rounds]
         links += [np.arange(n)[self.statement.spans[key]] for key in self.semidefinite]
-        pairs = [(np.repeat(where[0], len(where)), where) for where in links]
-        ends = [
-            np.concatenate([pair[k] for pair in pairs]) if pairs else np.zeros(0, int)
-            for k in (0, 1)
-        ]
-        graph = sparse.coo_matrix((np.ones(len(ends[0])), (ends[0], ends[1])), (n, n))
+        if not links:
+            return []
+        first = np.concatenate([np.repeat(where[0], len(where)) for where in links])
+        ends = first, np.concatenate(links)
+        graph = sparse.coo_matrix((np.ones(len(first)), ends), (n, n))
         _, labels = sparse.csgraph.connected_components(graph, directed=False)
         blocks = []
-        for label in np.unique([labels[where[0]] for where in links]).astype(int):
+        for label in np.unique([labels[where[0]] for where in links]):
             places = np.flatnonzero(labels == label)
-            inside = set(places.tolist())
-            spans = {key: self.statement.spans[key] for key in self.semidefinite}
-            matrix = next(
-                (
-                    key
-                    for key, span in spans.items()
-                    if len(places) == span.stop - span.start and places[0] == span.start
-                ),
-                None,
+            matrices = (
+                (key, rows)
+                for key, rows in self.semidefinite.items()
+                if np.array_equal(places, np.arange(n)[self.statement.spans[key]])
             )
             blocks.append(
                 Block(
                     places,
-                    [row for row in self.equations if int(row.places[0]) in inside],
-                    [pair for pair in self.rounds if int(pair[1].places[0]) in inside],
-                    None if matrix is None else (matrix, self.semidefinite[matrix]),
+                    [row for row in self.equations if labels[row.places[0]] == label],
+                    [pair for pair in self.rounds if labels[pair[1].places[0]] == label],
+                    next(matrices, None),
                 )
             )
         return blocks
-
-
-def _largest_eigenvalue(expression: Any) -> tuple[Any, float] | None:
-    """The matrix M and the number b of a row lambda_max(M) - b <= 0; None for other rows."""
-    level, terms = 0.0, [expression]
-    matrix = None
-    while terms:
-        term = terms.pop()
-        kind = type(term).__name__
-        if kind == "AddExpression":
-            terms += term.args
-        elif not term.variables() and not term.parameters() and term.size == 1:
-            level -= float(np.ravel(term.value)[0])
-        elif kind == "NegExpression" and type(term.args[0]).__name__ == "NegExpression":
-            terms.append(term.args[0].args[0])
-        elif kind == "lambda_max" and matrix is None:
-            matrix = term.args[0]
-        else:
-            return None
-    return None if matrix is None else (matrix, level)
 
 
 SAME = 1e-12
@@ -247,22 +213,17 @@ class RoundSet(NamedTuple):
     """One number per entry for a box."""
 
 
-def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
-    """For each entry of an expression that must not exceed zero the set it describes, if it is one
-    of these."""
-    nothing: list[RoundSet | None] = [None] * expression.size
-    single = _single_term(expression, forms)
-    if single is None:
-        return nothing
-    term, limit = single
+def round_sets(term: Any, limit: Array, forms: AffineForms) -> list[RoundSet | None]:
+    """For each entry of a term that must not exceed a number the set it describes, if it is one of
+    these; nothing if none is."""
     matched = _matched(term, forms)
     if matched is None:
-        return nothing
+        return []
     kind, argument, axis, squared, scale = matched
     form = forms.of(argument)
     which = groups(argument.shape, axis)
-    if form is None or len(which) != expression.size or np.any(limit < 0):
-        return nothing
+    if form is None or len(which) != len(limit) or np.any(limit < 0):
+        return []
     limit = np.sqrt(limit / scale) if squared else limit / scale
     return [
         _set(kind, form.taken(places), float(edge))
@@ -273,12 +234,17 @@ def round_sets(expression: Any, forms: AffineForms) -> list[RoundSet | None]:
 def _single_term(expression: Any, forms: AffineForms) -> tuple[Any, Array] | None:
     """The only term that is not constant, and the number that it must not exceed, for each
     entry."""
-    terms = expression.args if type(expression).__name__ == "AddExpression" else [expression]
-    constant, main = np.zeros(expression.shape), None
-    for term in terms:
-        form = forms.of(term)
+    terms, main = [expression], None
+    constant = np.zeros(expression.shape)
+    while terms:
+        term = terms.pop()
+        form, name = forms.of(term), type(term).__name__
         if form is not None and not form.matrix.nnz:
             constant = constant + form.offset.reshape(term.shape)
+        elif name == "AddExpression":
+            terms += term.args
+        elif name == "NegExpression" and type(term.args[0]).__name__ == "NegExpression":
+            terms.append(term.args[0].args[0])
         elif main is None and term.size == expression.size:
             main = term
         else:
@@ -286,25 +252,21 @@ def _single_term(expression: Any, forms: AffineForms) -> tuple[Any, Array] | Non
     if main is None:
         return None
     limit = -np.ravel(np.broadcast_to(constant, expression.shape))
-    while type(main).__name__ in ("multiply", "MulExpression", "DivExpression"):
-        parts = [forms.of(arg) for arg in main.args]
-        at = next(
-            (i for i, part in enumerate(parts) if part is not None and part.offset.size == 1), None
-        )
-        factor = None if at is None else parts[at]
-        if (
-            at is None
-            or factor is None
-            or factor.matrix.nnz
-            or (type(main).__name__ == "DivExpression" and at == 0)
-        ):
+    while (name := type(main).__name__) in ("multiply", "MulExpression", "DivExpression"):
+        numbers = [_number(arg, forms) for arg in main.args]
+        at = 1 if numbers[1] is not None else 0
+        number = numbers[at]
+        if number is None or number <= 0 or (name == "DivExpression" and at == 0):
             return None
-        number = float(factor.offset[0])
-        number = 1 / number if type(main).__name__ == "DivExpression" and number else number
-        if number <= 0:
-            return None
-        main, limit = main.args[1 - at], limit / number
+        main, limit = main.args[1 - at], limit * number if name[0] == "D" else limit / number
     return main, limit
+
+
+def _number(expression: Any, forms: AffineForms) -> float | None:
+    """The value of an expression that is one number."""
+    form = forms.of(expression)
+    single = form is not None and form.offset.size == 1 and not form.matrix.nnz
+    return float(form.offset[0]) if single and form is not None else None
 
 
 def _matched(term: Any, forms: AffineForms) -> tuple[str, Any, Any, bool, float] | None:
@@ -327,14 +289,9 @@ def _matched(term: Any, forms: AffineForms) -> tuple[str, Any, Any, bool, float]
             return "ball", inner.args[0], inner.axis, True, 1.0
         return None
     if name == "quad_over_lin":
-        scale = forms.of(term.args[1])
-        if (
-            scale is not None
-            and not scale.matrix.nnz
-            and scale.offset.size == 1
-            and scale.offset[0] > 0
-        ):
-            return "ball", inner, getattr(term, "axis", None), True, 1 / float(scale.offset[0])
+        scale = _number(term.args[1], forms)
+        if scale is not None and scale > 0:
+            return "ball", inner, term.axis, True, 1 / scale
     if name == "QuadForm":
         matrix = forms.of(term.args[1])
         if matrix is not None and not matrix.matrix.nnz:

@@ -74,8 +74,7 @@ def derived_domain(
         rest[part.places] = False
     places = np.flatnonzero(rest)
     if len(places):
-        bounds = [row for i in places.tolist() for row in sets.bounds.get(i, [])]
-        parts.append(_Part(Box(*edges(places)), places, bounds, ""))
+        parts.append(_Part(Box(*edges(places)), places, [], ""))
     domain = _assembled(statement, parts)
     without = "" if len(steady) == len(constraints) else _WITHOUT_CHANGING
     if edges.solved:
@@ -131,46 +130,35 @@ class _Part(NamedTuple):
 
 def _parts(statement: Statement, sets: Sets, edges: _Edges) -> tuple[list[_Part], list[str]]:
     """The simple sets of all blocks that get one, and notes on them."""
-    parts: list[_Part] = []
     notes: list[str] = []
-    for block in sets.blocks():
-        part = _part(statement, sets, block, edges, notes)
-        if part is None:
-            continue
-        if isinstance(part.domain, Spectral):
-            part = part._replace(matrix=block.matrix[0])
-        parts.append(part)
+    made = (_part(statement, sets, block, edges, notes) for block in sets.blocks())
+    parts = [part for part in made if part is not None]
     return parts, [*notes, *_notes(statement, parts)]
 
 
 def _held(sets: Sets, parts: list[_Part]) -> dict[int, Array]:
-    """For excesses, by number, a mask of the entries that the parts of the domain hold."""
+    """For excesses, by number, a mask of the entries that the parts of the domain hold.
+
+    A box holds the bounds of its entries. A row that bounds several entries (norm_inf) is held if
+    all of them are in boxes.
+    """
+    boxed = np.zeros(sets.statement.size, bool)
+    for part in parts:
+        boxed[part.places] = isinstance(part.domain, (AffineBox, Box))
+    bounds = [(row, boxed[place]) for place, rows in sets.bounds.items() for row in rows]
     held: dict[int, Array] = {}
-    for k, i in (row for part in parts for row in part.rows):
-        held.setdefault(k, np.zeros(sets.rows[k].expression.size, bool))[i] = True
-    for k, i in _partly(sets, held, {j for part in parts for j in _bounded(part)}):
-        held[k][i] = False
+    for rows, holds in (
+        ([row for part in parts for row in part.rows], True),
+        ([row for row, inside in bounds if inside], True),
+        ([row for row, inside in bounds if not inside], False),
+    ):
+        for k, i in rows:
+            held.setdefault(k, np.zeros(sets.rows[k].expression.size, bool))[i] = holds
     return held
 
 
-def _bounded(part: _Part) -> list[int]:
-    return part.places.tolist() if isinstance(part.domain, (AffineBox, Box)) else []
-
-
-def _partly(sets: Sets, held: dict[int, Array], boxed: set[int]) -> list[Place]:
-    """Rows that bound several entries (norm_inf), not all of which are in a box."""
-    rows = [(row, place) for place, bounds in sets.bounds.items() for row in bounds]
-    return [
-        row for row, place in rows if place not in boxed and row[0] in held and held[row[0]][row[1]]
-    ]
-
-
 def _part(
-    statement: Statement,
-    sets: Sets,
-    block: Block,
-    edges: _Edges,
-    notes: list[str],
+    statement: Statement, sets: Sets, block: Block, edges: _Edges, notes: list[str]
 ) -> _Part | None:
     """The set of one block; None for a box."""
     where = block.places
@@ -194,14 +182,7 @@ def _part(
     radius, around = float(norm.radius), " around its centre" if np.any(norm.centre) else ""
     domain = kind(radius, norm.centre if around else None, len(where))
     what = "ball" if kind is Ball else "l1 ball"
-    rows = [row, *_implied(sets, where, norm.centre - radius, norm.centre + radius)]
-    return _Part(domain, where, rows, f"in the {what} of radius {radius:.6g}{around}")
-
-
-def _implied(sets: Sets, where: Array, low: Array, high: Array) -> list[Place]:
-    """Bounds of single entries that hold between `low` and `high`."""
-    inside = (sets.own_low[where] <= low) & (sets.own_high[where] >= high)
-    return [row for i in where[inside].tolist() for row in sets.bounds.get(i, [])]
+    return _Part(domain, where, [row], f"in the {what} of radius {radius:.6g}{around}")
 
 
 def _best_norm(sets: Sets, block: Block) -> tuple[Place, RoundSet] | None:
@@ -226,9 +207,7 @@ def _of_equations(sets: Sets, block: Block, edges: _Edges) -> _Part:
     for k, row in enumerate(block.equations):
         matrix[k, np.searchsorted(where, row.places)] = row.factors
         values[k] = row.value
-    rows = [row.source for row in block.equations] + [
-        row for i in where.tolist() for row in sets.bounds.get(i, [])
-    ]
+    rows = [row.source for row in block.equations]
     own_low, own_high = sets.own_low[where], sets.own_high[where]
     needed = sets.boxed[where] & (low > 0)  # an atom may not be defined at zero
     if (
@@ -249,7 +228,8 @@ def _of_equations(sets: Sets, block: Block, edges: _Edges) -> _Part:
 
 
 def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> _Part | None:
-    """Semidefinite matrices of given or bounded trace, unless a box leaves fewer rows."""
+    """Symmetric matrices with bounded eigenvalues or a given trace, unless a box leaves fewer
+    rows."""
     key, rows = block.matrix
     variable = next(candidate for candidate in statement.variables if candidate.id == key)
     n = variable.shape[-1]
@@ -267,37 +247,21 @@ def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> 
     least, most = sets.eigenvalues[key]
     if not np.isfinite(least) or least > most:
         return None
-    if (least, most) != (0.0, np.inf):
-        return _bounded_eigenvalues(sets, block, diagonal, n, edges)
-    if trace is not None and trace.value / trace.factors[0] > 0:
+    semidefinite = (least, most) == (0.0, np.inf)
+    if semidefinite and trace is not None and trace.value / trace.factors[0] > 0:
         total = float(trace.value / trace.factors[0])
         note = f"positive semidefinite with trace {total:.6g}"
-        return _Part(Spectral(Simplex(n, total)), block.places, [*rows, trace.source], note)
-    high = sets.high[block.places[diagonal]]
-    if not np.all(np.isfinite(high)):
-        high = edges(block.places[diagonal])[1]
-    largest = float(min(np.sum(high), _largest_sum(sets, block, diagonal)))
-    if not 0 < largest < np.inf:
-        return None
-    note = f"positive semidefinite with eigenvalues of at most {largest:.6g}"
-    return _Part(Spectral(Box(0.0, largest, shape=n)), block.places, list(rows), note)
-
-
-def _bounded_eigenvalues(
-    sets: Sets, block: Block, diagonal: Array, n: int, edges: _Edges
-) -> _Part | None:
-    """Symmetric matrices whose eigenvalues are bounded from below, and from above by a row or by
-    the trace."""
-    key, rows = block.matrix
-    least, most = sets.eigenvalues[key]
-    if not np.isfinite(most):
+        return _Part(Spectral(Simplex(n, total)), block.places, [*rows, trace.source], note, key)
+    if not np.isfinite(most):  # the trace bounds the largest eigenvalue
         high = sets.high[block.places[diagonal]]
         high = high if np.all(np.isfinite(high)) else edges(block.places[diagonal])[1]
         most = float(min(np.sum(high), _largest_sum(sets, block, diagonal))) - (n - 1) * least
     if not least < most < np.inf:
         return None
     note = f"symmetric with eigenvalues between {least:.6g} and {most:.6g}"
-    return _Part(Spectral(Box(least, most, shape=n)), block.places, list(rows), note)
+    if semidefinite:
+        note = f"positive semidefinite with eigenvalues of at most {most:.6g}"
+    return _Part(Spectral(Box(least, most, shape=n)), block.places, list(rows), note, key)
 
 
 def _largest_sum(sets: Sets, block: Block, diagonal: Array) -> float:
@@ -344,22 +308,12 @@ def _notes(statement: Statement, parts: list[_Part]) -> list[str]:
 
 def _named(statement: Statement, places: Array) -> str:
     """The entries in words: whole variables by name, or the first and last entry."""
-    for variable in statement.variables:
-        span = statement.spans[variable.id]
-        if (
-            len(places) == span.stop - span.start
-            and places[0] == span.start
-            and places[-1] == span.stop - 1
-        ):
-            return str(variable.name())
-    names = [
-        v.name()
-        for v in statement.variables
-        if np.any((places >= statement.spans[v.id].start) & (places < statement.spans[v.id].stop))
-    ]
-    if len(names) > 1 and len(places) == sum(
-        v.size for v in statement.variables if v.name() in names
-    ):
-        return ", ".join(names)
+    touched = [v for v in statement.variables if np.any(_inside(places, statement.spans[v.id]))]
+    if len(places) == sum(variable.size for variable in touched):
+        return ", ".join(variable.name() for variable in touched)
     first, last = (statement.entry(int(places[k])) for k in (0, -1))
     return f"{first} to {last} ({len(places)} entries)"
+
+
+def _inside(places: Array, span: slice) -> Array:
+    return np.asarray((places >= span.start) & (places < span.stop))

@@ -10,10 +10,10 @@ import cvxpy as cp
 import numpy as np
 
 from ..translation.attributes import limits, value_of
-from ..translation.reading import parameters_of, unpacked
+from ..translation.reading import leaves_of, parameters_of, unpacked
+from .closed_forms import Minimised, minimised_out, separated, variable_bounds
 from .inner_program import NoClosedForm, has
 from .joint_recourse import Condition, minimised_jointly
-from .recourse import Minimised, minimised_out, separated, variable_bounds
 
 __all__ = ["WithoutRecourse", "chosen_values", "without_recourse"]
 
@@ -50,10 +50,9 @@ def without_recourse(
     minimised out.
     """
     loss, plain, marked = unpacked(loss, constraints)
-    changing = _changing([loss, *plain], per_round, values)
-    fixed = _fixed([loss, *plain], changing, values)
+    fixed = _fixed([loss, *plain], per_round, values)
     if chosen is None and not marked:
-        return _detected(loss, plain, changing, fixed)
+        return _detected(loss, plain, fixed)
     after = [*marked, *_named(chosen, [loss, *plain])]
     after = list({variable.id: variable for variable in after}.values())
     if not after:
@@ -93,16 +92,12 @@ def _joint(
             f"choice of {names}: constraints on the decision, without which no choice is "
             "feasible; those that always hold are not played"
         )
-    values, mine = (
-        dict.fromkeys(after),
-        [constraint for constraint in bounded if has(constraint, after)],
-    )
     return WithoutRecourse(
         joint.loss,
         joint.constraints,
-        values,
+        dict.fromkeys(after),
         notes,
-        (loss, mine),
+        (loss, [constraint for constraint in bounded if has(constraint, after)]),
         frozenset(constraint.id for constraint in joint.induced),
         tuple(joint.conditions),
     )
@@ -112,9 +107,7 @@ def _result(minimised: Minimised, notes: list[str]) -> WithoutRecourse:
     values: dict[Any, Any] = {}
     for variable in reversed(list(minimised.values)):
         swap = {id(other): value for other, value in values.items()}
-        values[variable] = (
-            minimised.values[variable].tree_copy(swap) if swap else minimised.values[variable]
-        )
+        values[variable] = minimised.values[variable].tree_copy(swap)
     _refuse_all(minimised.loss, minimised.constraints)
     return WithoutRecourse(minimised.loss, minimised.constraints, values, notes)
 
@@ -136,11 +129,11 @@ def chosen_values(
     `values` are those of the other variables and of the parameters, by id.
     """
     parts = [loss, *constraints]
-    leaves = {leaf.id: leaf for part in parts for leaf in [*part.variables(), *part.parameters()]}
+    leaves = leaves_of(parts, "variables") + leaves_of(parts, "parameters")
     later = {variable.id: cp.Variable(variable.shape) for variable in after}
     swap = {
-        id(leaf): later.get(key, cp.Constant(np.asarray(values.get(key, 0.0))))
-        for key, leaf in leaves.items()
+        id(leaf): later.get(leaf.id, cp.Constant(np.asarray(values.get(leaf.id, 0.0))))
+        for leaf in leaves
     }
     loss, *rows = (part.tree_copy(dict(swap)) for part in parts)
     problem = cp.Problem(cp.Minimize(loss), rows)
@@ -164,7 +157,7 @@ def _named(chosen: Any, parts: list[Any]) -> list[Any]:
     chosen = [chosen] if isinstance(chosen, (str, cp.Variable)) else chosen
     if not isinstance(chosen, Iterable):
         raise TypeError(f"recourse: got {chosen!r}; expected a list of variables or their names")
-    by_name = {variable.name(): variable for part in parts for variable in part.variables()}
+    by_name = {variable.name(): variable for variable in leaves_of(parts, "variables")}
     variables = []
     for name in chosen:
         variable = by_name.get(name) if isinstance(name, str) else name
@@ -176,69 +169,38 @@ def _named(chosen: Any, parts: list[Any]) -> list[Any]:
     return variables
 
 
-def _changing(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None) -> set[int]:
-    """Parameters, by id, that change with the round."""
-    every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
-    if per_round is None:
-        return {
-            key
-            for key, p in every.items()
-            if (value_of(p) if values is None else values.get(key)) is None
-        }
+def _fixed(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None) -> dict[int, Any]:
+    """The values of the parameters that do not change with the round, by id."""
     chosen = [per_round] if isinstance(per_round, (str, cp.Parameter)) else per_round
-    names = list(chosen) if isinstance(chosen, Iterable) else []
-    return {
-        key
-        for key, p in every.items()
-        if any(name is p or (isinstance(name, str) and name == p.name()) for name in names)
-    }
+    chosen = list(chosen) if isinstance(chosen, Iterable) else []
+    names = [name for name in chosen if isinstance(name, str)]
+    fixed = {}
+    for p in leaves_of(parts, "parameters"):
+        value = value_of(p) if values is None else values.get(p.id)
+        if value is not None and p.name() not in names and not any(p is each for each in chosen):
+            fixed[p.id] = np.asarray(value, float)
+    return fixed
 
 
-def _fixed(
-    parts: list[Any], changing: set[int], values: Mapping[int, Any] | None
-) -> dict[int, Any]:
-    every = {parameter.id: parameter for part in parts for parameter in part.parameters()}
-    known = {
-        key: value_of(p) if values is None else values.get(key)
-        for key, p in every.items()
-        if key not in changing
-    }
-    return {key: np.asarray(value, float) for key, value in known.items() if value is not None}
-
-
-def _detected(
-    loss: Any, constraints: list[Any], changing: set[int], fixed: dict[int, Any]
-) -> WithoutRecourse:
-    variables = {
-        variable.id: variable for part in [loss, *constraints] for variable in part.variables()
-    }
+def _detected(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> WithoutRecourse:
+    """The model without variables that can only be chosen after the data."""
     shared = [constraint for constraint in constraints if len(constraint.variables()) > 1]
-    varies = {
-        id(constraint): any(p.id in changing for p in parameters_of(constraint))
-        for constraint in constraints
-    }
-    in_loss = {variable.id for variable in loss.variables()}
-    steady = {
-        v.id for constraint in shared if not varies[id(constraint)] for v in constraint.variables()
-    }
-    varying = {
-        v.id for constraint in shared if varies[id(constraint)] for v in constraint.variables()
-    }
+    steady = {v.id for c in shared if not _varies(c, fixed) for v in c.variables()}
+    varying = {v.id for c in shared if _varies(c, fixed) for v in c.variables()}
     notes: list[str] = []
     values: dict[Any, Any] = {}
-    for key in sorted(in_loss & varying):
-        variable = variables[key]
+    for variable in [v for v in leaves_of([loss], "variables") if v.id in varying]:
         try:
             minimised = minimised_out(loss, constraints, [variable], fixed)
         except NoClosedForm:
             continue
         if not minimised.loss.variables():
             continue
-        if key in steady or _decidable(variable, constraints, varies, fixed):
-            name = variable.name()
+        name = variable.name()
+        if variable.id in steady or _decidable(variable, constraints, fixed):
             also = (
                 "also in constraints without data"
-                if key in steady
+                if variable.id in steady
                 else "only in constraints with data, and has bounds"
             )
             raise ValueError(
@@ -251,23 +213,24 @@ def _detected(
         loss, constraints = minimised.loss, minimised.constraints
         values |= minimised.values
         notes.append(
-            f"{variable.name()}: chosen after the data of a round, and minimised out, because "
-            "nothing else bounds it; pass recourse=[] if it is decided before"
+            f"{name}: chosen after the data of a round, and minimised out, because nothing else "
+            "bounds it; pass recourse=[] if it is decided before"
         )
-    return (
-        _result(Minimised(loss, constraints, values), notes)
-        if values
-        else WithoutRecourse(loss, constraints, {}, [])
-    )
+    if not values:
+        return WithoutRecourse(loss, constraints, {}, [])
+    return _result(Minimised(loss, constraints, values), notes)
 
 
-def _decidable(
-    variable: Any, constraints: list[Any], varies: dict[int, bool], fixed: dict[int, Any]
-) -> bool:
+def _varies(constraint: Any, fixed: dict[int, Any]) -> bool:
+    return any(parameter.id not in fixed for parameter in parameters_of(constraint))
+
+
+def _decidable(variable: Any, constraints: list[Any], fixed: dict[int, Any]) -> bool:
     """Whether the variable has bounds of its own on both sides, so that it could be a decision."""
     sides = [bool(np.all(np.isfinite(edge))) for edge in limits(variable)]
     for constraint in constraints:
-        if varies[id(constraint)] or [v.id for v in constraint.variables()] != [variable.id]:
+        only = [v.id for v in constraint.variables()] == [variable.id]
+        if not only or _varies(constraint, fixed):
             continue
         bound = separated(constraint, variable, fixed)
         if bound is None:

@@ -1,31 +1,203 @@
-"""The smallest value of a small quadratic program as a CVXPY atom: CVXPY can solve it, taut can
-compile and bound it."""
+"""The smallest value of a small quadratic program as a CVXPY atom, which taut compiles and bounds.
+
+The caps of `interior_point.Program` must be at least as large as the multipliers of the program at
+some solution, for all decisions and data. Solutions of a quadratic program solve the linear program
+with the costs c + Pw, so that vertices of {v : W'v = -(c + Pw), v_I >= 0} are multipliers. Each is
+-B'(c + Pw), where B inverts independent rows of W; all such rows are looked at.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any, cast
 
-import cvxpy as cp
 import jax
 import jax.numpy as jnp
 import numpy as np
 from cvxpy.atoms.atom import Atom
-from cvxpy.reductions.dcp2cone.canonicalizers import CANON_METHODS
-from cvxpy.utilities import scopes
-from scipy import sparse
+from scipy.optimize import linprog
 
-from ...engine import Array, double_precision
+from ...engine import Array
 from ...intervals.arithmetic import last, reduced
 from ...intervals.enclosure import Enclosure, Interval, Unknown, result
-from .inner import Inner
-from .interior_point import solve
+from ...problem.conic import Columns, Solver, linear_cones
+from .interior_point import Program, minimum
 
 if TYPE_CHECKING:
     from ...problem.domains import Domain
     from ..translation.statement import Statement
 
-__all__ = ["InnerMinimum", "prepare", "solves_programs"]
+__all__ = ["Inner", "InnerMinimum", "prepare", "solves_programs"]
+
+BASES = 50_000
+"""The largest number of sets of rows that are looked at."""
+ROOM = 1e-6
+"""Bounds that a solver found are widened by this share."""
+
+
+class Inner:
+    """The constants of a program. `matrix` has independent equations first, then at least one
+    limit.
+
+    `names` are those of its variables, for messages.
+    """
+
+    def __init__(self, quadratic: Array, matrix: Array, equations: int, names: str) -> None:
+        self.quadratic, self.matrix = quadratic, matrix
+        self.equations, self.names = equations, names
+        self.caps: Array | None = None
+        self._low, self._high = np.zeros(0), np.zeros(0)  # bounds on c + Pw
+        self._solver: Solver | None = None
+        self._slopes: dict[bytes, tuple[Array, Array]] = {}
+        self._minimum: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what cannot be copied."""
+        return self.__dict__ | {"_solver": None, "_minimum": None}
+
+    def minimum(self, rows: jax.Array, costs: jax.Array) -> jax.Array:
+        """The smallest value for right-hand sides and costs, traced once for each type of
+        numbers."""
+        if self._minimum is None:
+            self._minimum = jax.jit(partial(minimum, self.program))
+        return cast(jax.Array, self._minimum(rows, costs))
+
+    @property
+    def program(self) -> Program:
+        """The program, after `prepare`."""
+        if self.caps is None:
+            raise RuntimeError(
+                f"the program of {self.names} is used before its multipliers are bounded"
+            )
+        return Program(self.quadratic, self.matrix, self.equations, self.caps)
+
+    def prepare(self, low: Array, high: Array) -> None:
+        """Find the caps for all right-hand sides and costs, one after the other, between `low` and
+        `high`."""
+        rows = len(self.matrix)
+        lower, upper = low[rows:].copy(), high[rows:].copy()
+        curved = np.flatnonzero(np.any(self.quadratic, axis=1))
+        least = np.array([self._least(k, 1.0, low, high) for k in curved.tolist()])
+        most = -np.array([self._least(k, -1.0, low, high) for k in curved.tolist()])
+        part = self.quadratic[np.ix_(curved, curved)]
+        lower[curved] += np.maximum(part, 0) @ least + np.minimum(part, 0) @ most
+        upper[curved] += np.maximum(part, 0) @ most + np.minimum(part, 0) @ least
+        self._low, self._high = lower, upper
+        caps = self._largest_multipliers()
+        self._minimum, self._slopes = None, {}
+        self.caps = np.maximum(caps, 1e-3 * (caps.max() or 1.0)) * (1 + ROOM)
+
+    def _largest_multipliers(self) -> Array:
+        """Upper bounds on the multipliers of the limits at all vertices, for all c + Pw between
+        bounds.
+
+        At a vertex, multipliers other than zero belong to independent rows. These are all equations
+        and some of the limits.
+        """
+        p, m = self.equations, len(self.matrix) - self.equations
+        active = [k for k in range(p) if np.any(self.matrix[k])]
+        rank = int(np.linalg.matrix_rank(self.matrix))
+        choose = rank - len(active)
+        if comb(m, choose) > BASES:
+            raise ValueError(
+                f"recourse: got {self.names}, whose program has {m} limits on {rank} variables in "
+                "one round; expected fewer"
+            )
+        picked = np.array(list(combinations(range(p, p + m), choose)), int).reshape(
+            comb(m, choose), choose
+        )
+        bases = np.concatenate([np.tile(active, (len(picked), 1)).astype(int), picked], axis=1)
+        middle, room = (self._low + self._high) / 2, (self._high - self._low) / 2
+        caps = np.zeros(m)
+        for some in np.array_split(bases, max(1, len(bases) // 5000)):
+            rows = self.matrix[some]
+            sizes = np.linalg.svd(rows, compute_uv=False)
+            regular = sizes[:, -1] > 1e-9 * sizes[:, 0] if rank else np.ones(len(rows), bool)
+            inverse = np.linalg.pinv(rows[regular])  # (basis, entry, row)
+            most = -(middle @ inverse) + room @ np.abs(inverse)
+            limits = most[:, len(active) :]
+            # A multiplier that is always below zero excludes the basis.
+            able = np.all(limits >= -1e-9, axis=1)
+            np.maximum.at(caps, some[regular][able][:, len(active) :] - p, limits[able])
+        return caps
+
+    def _least(self, k: int, sign: float, low: Array, high: Array) -> float:
+        """A lower bound on the k-th entry of w times the sign, at solutions for all right-hand
+        sides and costs between bounds.
+
+        If the constraints do not bound it, a solution satisfies one of the limits in which the
+        entry is with equality, or the loss is stationary in it.
+        """
+        rows, n = self.matrix.shape
+        p = self.equations
+        goal = np.zeros(2 * n + rows)  # w, right-hand sides, costs
+        goal[k] = sign
+        rows_and_data = np.concatenate([self.matrix, np.eye(rows), np.zeros((rows, n))], axis=1)
+        box = [(None, None)] * n + list(zip(low, high, strict=True))
+
+        def solved(more: Array) -> Any:
+            equal = np.concatenate([rows_and_data[:p], more])
+            return linprog(
+                goal, rows_and_data[p:], np.zeros(rows - p), equal, np.zeros(len(equal)), bounds=box
+            )
+
+        solutions = [solved(np.zeros((0, len(goal))))]
+        if solutions[0].status == 3 and not np.any(self.matrix[:p, k]):
+            flat = np.concatenate([self.quadratic[k], np.zeros(rows), np.identity(n)[k]])
+            cases = [flat, *(rows_and_data[i] for i in range(p, rows) if self.matrix[i, k])]
+            solutions = [one for case in cases if (one := solved(case[None])).status != 2]
+        if not solutions or any(solution.status != 0 for solution in solutions):
+            raise ValueError(
+                f"recourse: got squares or costs with data of {self.names}, which the constraints "
+                "do not bound; expected bounds= for these variables"
+            )
+        value = min(float(solution.fun) for solution in solutions)
+        return value - ROOM * (1 + abs(value))
+
+    def reach(self, low: Array, high: Array, entries: Array) -> Array:
+        """Bounds on the absolute values of these entries of the solution."""
+        edges = [[self._least(int(k), sign, low, high) for sign in (1.0, -1.0)] for k in entries]
+        return np.abs(np.array(edges).reshape(-1, 2)).max(axis=1, initial=0)
+
+    def slopes(self, turn: Array) -> tuple[Array, Array]:
+        """Bounds on the entries of v'turn, (entry,), for all multipliers v below the caps."""
+        key = turn.tobytes()
+        if key not in self._slopes:
+            n, p = self.matrix.shape[1], self.equations
+            assert self.caps is not None
+            equal = np.concatenate([self.matrix.T, np.eye(n)], axis=1)
+            free = [(None, None) if np.any(row) else (0, 0) for row in self.matrix[:p]]
+            costs = zip(self._low, self._high, strict=True)
+            box = [*free, *((0, cap) for cap in self.caps), *costs]
+            edges = np.zeros((2, turn.shape[1]))
+            for j in np.flatnonzero(np.any(turn, axis=0)):
+                for k, sign in enumerate((1.0, -1.0)):
+                    goal = np.append(sign * turn[:, j], np.zeros(n))
+                    solution = linprog(goal, A_eq=equal, b_eq=np.zeros(n), bounds=box)
+                    edges[k, j] = sign * solution.fun if solution.status == 0 else -sign * np.inf
+            room = ROOM * (1 + np.abs(edges))
+            self._slopes[key] = edges[0] - room[0], edges[1] + room[1]
+        return self._slopes[key]
+
+    def value(self, rows: Array, costs: Array) -> float:
+        """The smallest value, by Clarabel."""
+        count, n = self.matrix.shape
+        p, m = self.equations, count - self.equations
+        assert self.caps is not None
+        if self._solver is None:
+            slack, none = -np.eye(m), np.zeros((m, n))
+            matrix = np.block(
+                [[self.matrix[:p], np.zeros((p, m))], [self.matrix[p:], slack], [none, slack]]
+            )
+            self._solver = Solver(Columns.of(matrix), linear_cones(p, 2 * m))
+        slope, offsets = np.append(costs, self.caps), np.append(-rows, np.zeros(m))
+        solutions = self._solver.solutions(self.quadratic, slope, offsets)
+        best = min(solutions, key=lambda solution: solution.error)
+        w = best.v[:n]
+        return float(0.5 * w @ self.quadratic @ w + slope @ best.v)
 
 
 class InnerMinimum(Atom):  # type: ignore[misc]
@@ -54,9 +226,8 @@ class InnerMinimum(Atom):  # type: ignore[misc]
         return (False, False)
 
     def is_atom_convex(self) -> bool:
-        """Convex in the right-hand sides. CVXPY's rules for parameters count them as variables."""
-        costs = self.args[2]
-        return bool(costs.is_affine()) if scopes.dpp_scope_active() else not costs.variables()
+        """Convex in the right-hand sides."""
+        return not self.args[2].variables()
 
     def is_atom_concave(self) -> bool:
         """Not concave."""
@@ -85,14 +256,8 @@ class InnerMinimum(Atom):  # type: ignore[misc]
         return np.asarray(sum(self.inner.value(r, c) for r, c in zip(rows, costs, strict=True)))
 
     def _grad(self, values: list[Any]) -> list[Any]:
-        equations, limits, costs = (jnp.asarray(value, float) for value in values)
-        with double_precision():
-            solution = jax.vmap(lambda r, c: solve(self.inner.program, r, c))(
-                jnp.hstack([equations, limits]), costs
-            )
-        p = self.inner.equations
-        slopes = (solution.multipliers[:, :p], solution.multipliers[:, p:], solution.point)
-        return [sparse.csc_matrix(np.ravel(slope, order="F")[:, None]) for slope in slopes]
+        """Not needed: everybody differentiates `jax_operation`."""
+        return [None] * len(values)
 
     def _domain(self) -> list[Any]:
         return []
@@ -114,29 +279,6 @@ class InnerMinimum(Atom):  # type: ignore[misc]
     def interval_rule(self, *of: Enclosure) -> Enclosure:
         """Bounds on the value and its gradient, from bounds on the arguments."""
         return _bounds(self.inner, *of)
-
-
-def _canonical(atom: Any, args: list[Any], solver_context: Any = None) -> tuple[Any, list[Any]]:
-    """The program itself, for CVXPY's solvers."""
-    equations, limits, costs = args
-    program = atom.inner.program
-    p = program.equations
-    w, excess = cp.Variable((limits.shape[0], program.matrix.shape[1])), cp.Variable(limits.shape)
-    rows = [equations + w @ program.matrix[:p].T == 0] if p else []
-    rows += [limits + w @ program.matrix[p:].T <= excess, excess >= 0]
-    value = cp.sum(cp.multiply(costs, w)) + cp.sum(excess @ program.caps)
-    values, vectors = np.linalg.eigh(program.quadratic)
-    root = (vectors * np.sqrt(np.maximum(values, 0) / 2))[
-        :, values > 1e-13 * max(values.max(), 1e-300)
-    ]
-    if not root.shape[1]:
-        return value, rows
-    level = cp.Variable()
-    flat = cp.vec(w @ root, order="F")
-    return value + level, [*rows, cp.SOC(level + 1, cp.hstack([level - 1, 2 * flat]))]
-
-
-CANON_METHODS[InnerMinimum] = _canonical
 
 
 def _edges(of: Sequence[Enclosure]) -> tuple[Array, Array]:

@@ -25,9 +25,11 @@ from scipy import sparse
 
 from ...engine import Array
 from ..translation.affine_forms import AffineForm, AffineForms, groups
-from ..translation.attributes import constant_value
+from ..translation.attributes import constant_value, spans_of
+from ..translation.inequalities import Excess, excesses_of
+from ..translation.reading import leaves_of
 
-__all__ = ["InnerProgram", "LinearIn", "NoClosedForm", "has", "inner_program", "stated_rows"]
+__all__ = ["InnerProgram", "LinearIn", "NoClosedForm", "has", "inner_program", "linear_rows"]
 
 
 class NoClosedForm(ValueError):
@@ -88,16 +90,10 @@ def has(part: Any, variables: Any) -> bool:
     return any(variable.id in ids for variable in part.variables())
 
 
-def stated_rows(constraint: Any) -> tuple[Any, bool] | None:
-    """The expression that must not exceed zero, or must be zero, and whether it must be zero; None
-    for a cone."""
-    if isinstance(constraint, (Inequality, Equality)):
-        return constraint.expr, isinstance(constraint, Equality)
-    if isinstance(constraint, (NonPos, Zero)):
-        return constraint.args[0], isinstance(constraint, Zero)
-    if isinstance(constraint, NonNeg):
-        return -constraint.args[0], False
-    return None
+def linear_rows(constraint: Any) -> Excess | None:
+    """What must not exceed zero, or must be zero; None for a cone."""
+    known = isinstance(constraint, (Inequality, Equality, NonPos, Zero, NonNeg))
+    return excesses_of(constraint)[0] if known else None
 
 
 class LinearIn(AffineForms):
@@ -106,12 +102,8 @@ class LinearIn(AffineForms):
 
     def __init__(self, variables: list[Any], fixed: Mapping[int, Any]) -> None:
         width = sum(variable.size for variable in variables)
-        leaves, start = {}, 0
-        for variable in variables:
-            columns = start + np.arange(variable.size)
-            ones = (np.ones(variable.size), (np.arange(variable.size), columns))
-            leaves[variable.id] = sparse.csr_matrix(ones, (variable.size, width))
-            start += variable.size
+        entries = sparse.identity(width, format="csr")
+        leaves = {key: entries[span] for key, span in spans_of(variables).items()}
         super().__init__(leaves, width, fixed)
 
     def _of(self, expression: Any) -> AffineForm | None:
@@ -183,10 +175,10 @@ class _Reading:
 
     def constrain(self, constraint: Any) -> None:
         """Add a constraint."""
-        stated = stated_rows(constraint)
-        if stated is None:
+        rows = linear_rows(constraint)
+        if rows is None:
             raise NoClosedForm(f"{constraint} is neither linear nor quadratic in {self.names}")
-        self.rows.append((self.linear(stated[0], False), stated[1]))
+        self.rows.append((self.linear(rows.expression, False), rows.equality))
 
     def linear(self, expression: Any, squares: bool) -> Any:
         """The expression with epigraph variables for piecewise linear parts, and stand-ins for
@@ -212,16 +204,20 @@ class _Reading:
         found, constraints = method(
             expression, [self.linear(one, False) for one in expression.args]
         )
-        for part in (found, *constraints):
-            for variable in part.variables():
-                if variable.id not in self.known:
-                    self.known.add(variable.id)
-                    self.after.append(variable)
-        for one in constraints:
-            if stated_rows(one) is None:
+        for variable in leaves_of([found, *constraints], "variables"):
+            if variable.id not in self.known:
+                self._choose(variable)
+        for constraint in constraints:
+            if linear_rows(constraint) is None:
                 raise NoClosedForm(f"{expression} is neither linear nor quadratic in {self.names}")
-            self.constrain(one)
+            self.constrain(constraint)
         return found
+
+    def _choose(self, variable: Any) -> Any:
+        """Add a variable that is chosen after the data."""
+        self.known.add(variable.id)
+        self.after.append(variable)
+        return variable
 
     def _stand_in(self, shape: Any) -> Any:
         self.stand_ins.append(cp.Variable(shape))
@@ -245,16 +241,11 @@ class _Reading:
                 return None
             values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
             root = vectors * np.sqrt(np.maximum(values, 0))
-            inner, divisor = (
-                root[:, values > 1e-12 * max(values.max(), 0)].T @ expression.args[0],
-                1.0,
-            )
+            divisor = 1.0
+            inner = root[:, values > 1e-12 * max(values.max(), 0)].T @ expression.args[0]
             which = np.arange(inner.size)[None]
         elif name == "huber" and (width := constant_value(expression.M)) is not None:
-            near, far = cp.Variable(expression.shape), cp.Variable(expression.shape)
-            for part in (near, far):
-                self.known.add(part.id)
-                self.after.append(part)
+            near, far = (self._choose(cp.Variable(expression.shape)) for _ in range(2))
             size = float(np.ravel(width)[0])
             for part in (near + far == expression.args[0], near <= size, near >= -size):
                 self.constrain(part)
@@ -283,7 +274,9 @@ class _Reading:
             raise NoClosedForm(f"the loss is neither linear nor quadratic in {self.names}")
         gains = np.asarray(form.matrix.toarray())[0]
         size = sum(variable.size for variable in self.after)
-        quadratic, weights = np.zeros((size, size)), _parts(gains[size:], self.stand_ins)
+        quadratic = np.zeros((size, size))
+        spans = spans_of(self.stand_ins, size)
+        weights = {key: gains[span] for key, span in spans.items()}
         for square in self.squares:
             gain = weights[square.stand_in.id] / square.divisor
             if np.any(gain < 0):
@@ -298,10 +291,8 @@ class _Reading:
                 product, weights[product.stand_in.id], self._form(forms, product.expression), size
             )
             changing = cost if changing is None else changing + cost
-        zero = {
-            id(variable): cp.Constant(np.zeros(variable.shape))
-            for variable in [*self.after, *self.stand_ins]
-        }
+        gone = [*self.after, *self.stand_ins]
+        zero = {id(variable): cp.Constant(np.zeros(variable.shape)) for variable in gone}
         for product in self.products:
             zero[id(product.stand_in)] = product.node.tree_copy(dict(zero))
         rest = objective.tree_copy(dict(zero))
@@ -336,9 +327,7 @@ class _Reading:
         form = LinearIn(self.after, self.fixed).finite(square.expression)
         if form is not None and not np.any(form.offset != 0):
             return square
-        named = cp.Variable(square.expression.shape)
-        self.known.add(named.id)
-        self.after.append(named)
+        named = self._choose(cp.Variable(square.expression.shape))
         self.rows.append((square.expression - named, True))
         return square._replace(expression=named)
 
@@ -366,8 +355,3 @@ class _Reading:
         if factor.ndim == 1:
             return entries[:, :size].T @ (float(gain[0]) * factor)
         return entries[:, :size].T @ ((factor.T if product.left else factor) @ gain)
-
-
-def _parts(flat: Array, variables: list[Any]) -> dict[int, Array]:
-    ends = np.cumsum([variable.size for variable in variables]).tolist()
-    return {v.id: flat[end - v.size : end] for v, end in zip(variables, ends, strict=True)}

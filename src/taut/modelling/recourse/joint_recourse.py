@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 from scipy import sparse
+from scipy.optimize import linprog
 from scipy.sparse.csgraph import connected_components
 
 from ...engine import Array
 from ..translation.attributes import constant_value
-from .inner import Inner
-from .inner_minimum import InnerMinimum
+from .inner_minimum import Inner, InnerMinimum
 from .inner_program import InnerProgram, NoClosedForm, has, inner_program
-from .vertices import ZERO, Multipliers, TooMany, cone_rays, multipliers
+from .vertices import ZERO, Multipliers, TooMany, cone_rays, independent, multipliers, null_space
 
 __all__ = ["Condition", "Joint", "minimised_jointly"]
 
@@ -176,39 +176,18 @@ def _value(
         costs = picked + constant
     conditions += _bounded(matrix, quadratic, block, costs, names)
     equal, limits = block.rows[:, : block.equations], block.rows[:, block.equations :]
-    equal = equal[:, _independent(matrix[: block.equations])]
-    sides: list[Any] = [
-        program.right(equal) if equal.size else None,
-        program.right(limits) if limits.size else None,
-    ]
-    whole, trivial = (
-        matrix[[*_independent(matrix[: block.equations]), *range(block.equations, len(matrix))]],
-        len(block.rows),
+    used = independent(matrix[: block.equations])
+    above, below = matrix[used], matrix[block.equations :]
+    # An equation 0 = 0 and a limit -1 <= 0 stand for none.
+    none = np.zeros((1, matrix.shape[1]))
+    first, second = np.zeros((len(block.rows), 1)), -np.ones((len(block.rows), 1))
+    sides = (
+        program.right(equal[:, used]) if used else cp.Constant(first),
+        program.right(limits) if limits.size else cp.Constant(second),
     )
-    count = equal.shape[1]
-    if not count:  # an equation 0 = 0 and a limit -1 <= 0, so that there are some
-        whole, count, sides[0] = (
-            np.concatenate([np.zeros((1, whole.shape[1])), whole]),
-            1,
-            cp.Constant(np.zeros((trivial, 1))),
-        )
-    if not limits.size:
-        whole, sides[1] = (
-            np.concatenate([whole, np.zeros((1, whole.shape[1]))]),
-            cp.Constant(-np.ones((trivial, 1))),
-        )
-    return InnerMinimum(sides[0], sides[1], costs, Inner(quadratic, whole, count, names)), None
-
-
-def _independent(rows: Array) -> list[int]:
-    """Numbers of rows that span all of them."""
-    from scipy.linalg import qr
-
-    if not len(rows):
-        return []
-    _, triangle, order = qr(rows.T, mode="economic", pivoting=True)
-    size = np.abs(np.diag(triangle))
-    return sorted(order[: int(np.sum(size > ZERO * size[0]))].tolist())
+    above, below = above if used else none, below if limits.size else none
+    inner = Inner(quadratic, np.concatenate([above, below]), len(above), names)
+    return InnerMinimum(*sides, costs, inner), None
 
 
 def _varies(expression: Any) -> bool:
@@ -231,8 +210,6 @@ def _largest(program: InnerProgram, block: _Block, points: Array) -> Any:
 def _complete(matrix: Array, costs: Array, equations: int, known: Multipliers) -> bool:
     """Whether the largest product is the value of the linear program at some right-hand sides: a
     check of the vertices."""
-    from scipy.optimize import linprog
-
     random = np.random.default_rng(len(matrix))
     for _ in range(4):
         y, slack = (
@@ -289,19 +266,12 @@ def _bounded(
 ) -> list[Condition]:
     """Conditions on the costs without which the loss decreases without end."""
     p = block.equations
-    within = np.concatenate([matrix[:p], quadratic])
-    _, values, right = np.linalg.svd(within)
-    basis = right[int(np.sum(values > ZERO * max(1.0, values.max(initial=0)))) :].T
-    if not basis.shape[1]:
-        return []
-    sides = -matrix[p:] @ basis
-    _, values, right = (
-        np.linalg.svd(sides) if len(sides) else (None, np.zeros(0), np.eye(basis.shape[1]))
-    )
-    rank = int(np.sum(values > ZERO * max(1.0, values.max(initial=0))))
-    lines, turned = basis @ right[rank:].T, right[:rank].T
+    basis = null_space(np.concatenate([matrix[:p], quadratic]))
+    flat = null_space(-matrix[p:] @ basis)
+    lines = basis @ flat
+    basis = basis @ null_space(flat.T)  # without the lines
     try:
-        rays = cone_rays(sides @ turned) @ (basis @ turned).T if rank else np.zeros((0, len(basis)))
+        rays = cone_rays(-matrix[p:] @ basis) @ basis.T if basis.shape[1] else basis.T
     except TooMany:
         raise NoClosedForm(
             f"the program of {names} is too large to prove that it is bounded"

@@ -11,10 +11,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import qr
 
 from ...engine import Array
 
-__all__ = ["Multipliers", "TooMany", "cone_rays", "multipliers"]
+__all__ = ["Multipliers", "TooMany", "cone_rays", "independent", "multipliers", "null_space"]
 
 MOST = 400
 """The largest number of vertices and rays,"""
@@ -53,11 +54,11 @@ def multipliers(matrix: Array, costs: Array | None, equations: int) -> Multiplie
     size = float(np.abs(worth).max(initial=0)) or 1.0
     # The cone over the set, with one more coordinate that is 1 at its points and 0 at its rays.
     cone = np.concatenate([scaled.T, (worth / size)[:, None]], axis=1)
-    basis = _null_space(cone)
+    basis = null_space(cone)
     signs = np.append(np.arange(equations, rows), rows)
-    lines = basis @ _null_space(basis[signs])
+    lines = basis @ null_space(basis[signs])
     if lines.shape[1]:
-        basis = basis @ _null_space((basis.T @ lines).T)
+        basis = basis @ null_space((basis.T @ lines).T)
     found = cone_rays(basis[signs]) @ basis.T if basis.shape[1] else np.zeros((0, rows + 1))
     points, rays = list[Array](), list[Array]()
     for one in found:
@@ -93,7 +94,7 @@ def _unit(rows: Array) -> Array:
     return rows / np.abs(rows).max(axis=1, keepdims=True, initial=1e-300) if len(rows) else rows
 
 
-def _null_space(matrix: Array) -> Array:
+def null_space(matrix: Array) -> Array:
     """Orthonormal columns that the matrix maps to zero."""
     if not matrix.shape[0]:
         return np.eye(matrix.shape[1])
@@ -114,7 +115,7 @@ def cone_rays(rows: Array) -> Array:
     sizes = np.linalg.norm(rows, axis=1)
     rows = rows[sizes > ZERO] / sizes[sizes > ZERO][:, None]
     rows = np.unique(np.round(rows, 12), axis=0)
-    first = _independent(rows)
+    first = independent(rows)
     rays = np.linalg.inv(rows[first]).T
     rays = rays / np.abs(rays).max(axis=1, keepdims=True)
     used, left = list(first), [k for k in range(len(rows)) if k not in first]
@@ -145,9 +146,10 @@ def cone_rays(rows: Array) -> Array:
     return np.asarray(rays)
 
 
-def _independent(rows: Array) -> list[int]:
-    """Numbers of rows that form a basis."""
-    from scipy.linalg import qr
-
-    _, _, order = qr(rows.T, mode="economic", pivoting=True)
-    return sorted(order[: rows.shape[1]].tolist())
+def independent(rows: Array) -> list[int]:
+    """Numbers of rows that span all of them."""
+    if not len(rows):
+        return []
+    _, triangle, order = qr(rows.T, mode="economic", pivoting=True)
+    size = np.abs(np.diag(triangle))
+    return sorted(order[: int(np.sum(size > ZERO * size[0]))].tolist())

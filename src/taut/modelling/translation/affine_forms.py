@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -11,17 +11,9 @@ from scipy import sparse
 
 from ...engine import Array
 from ...intervals.of_cvxpy import MOVED, WIDENED, moved_places
-from .attributes import constant_value, is_symmetric, mirrored, pattern
+from .attributes import constant_value
 
-if TYPE_CHECKING:
-    from .statement import Statement
-
-
-__all__ = [
-    "AffineForm",
-    "AffineForms",
-    "of_decisions",
-]
+__all__ = ["AffineForm", "AffineForms", "groups"]
 
 MOST = 4_000_000
 """Matrices with more entries than this are not formed."""
@@ -98,26 +90,6 @@ class AffineForms:
     def _constant(self, value: Any) -> AffineForm:
         flat = np.ravel(np.asarray(value, float))
         return AffineForm(sparse.csr_matrix((flat.size, self.width)), flat)
-
-
-def of_decisions(statement: Statement) -> AffineForms:
-    """Forms over the flat decision, for expressions without per-round parameters. Symmetry and
-    zeros are built in."""
-    leaves: dict[int, Any] = {}
-    for variable in statement.variables:
-        span = statement.spans[variable.id]
-        rows = np.arange(variable.size)
-        mask = np.ravel(pattern(variable)).astype(float)
-        matrix = sparse.csr_matrix(
-            (mask, (rows, span.start + rows)), (variable.size, statement.size)
-        )
-        if is_symmetric(variable):
-            other = np.ravel(mirrored(rows.reshape(variable.shape)))
-            matrix = (matrix + matrix[other]) / 2
-        leaves[variable.id] = matrix
-    return AffineForms(
-        leaves, statement.size, {p.id: statement.fixed_value(p) for p in statement.fixed}
-    )
 
 
 def groups(shape: tuple[int, ...], axis: Any) -> Array:

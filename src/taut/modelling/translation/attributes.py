@@ -3,6 +3,7 @@ values of parameters and constants."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import cvxpy as cp
@@ -15,13 +16,12 @@ __all__ = [
     "constant_value",
     "counted",
     "dense",
-    "is_constant",
     "is_symmetric",
     "limits",
     "mirrored",
     "pattern",
-    "refused",
     "shaped",
+    "spans_of",
     "ties",
     "value_of",
     "whole",
@@ -29,12 +29,13 @@ __all__ = [
 ]
 
 
-_REFUSED = ("complex", "imag", "hermitian", "integer", "boolean")
-
-
-def refused(variable: Any) -> str | None:
-    """The attribute that makes a variable unfit for play, if it has one."""
-    return next((name for name in _REFUSED if variable.attributes.get(name)), None)
+def spans_of(leaves: Sequence[Any], start: int = 0) -> dict[int, slice]:
+    """Where the entries of each leaf, in row order, are in one flat vector, by id."""
+    spans = {}
+    for leaf in leaves:
+        spans[leaf.id] = slice(start, start + leaf.size)
+        start += leaf.size
+    return spans
 
 
 def limits(leaf: Any) -> tuple[Array, Array]:
@@ -47,15 +48,12 @@ def limits(leaf: Any) -> tuple[Array, Array]:
     if given.get("nonpos") or given.get("neg"):
         upper = np.zeros(shape)
     truth = whole(leaf, "boolean")
-    lower, upper = (
-        np.where(truth, np.maximum(lower, 0), lower),
-        np.where(truth, np.minimum(upper, 1), upper),
-    )
+    lower = np.where(truth, np.maximum(lower, 0), lower)
+    upper = np.where(truth, np.minimum(upper, 1), upper)
     if given.get("bounds") is not None:
         low, high = given["bounds"]
-        if not isinstance(
-            low, cp.Expression
-        ):  # bounds that are expressions are constraints: `reading.py`
+        # Bounds that are expressions are constraints: `reading.py`.
+        if not isinstance(low, cp.Expression):
             lower = np.maximum(lower, np.broadcast_to(dense(low), shape))
         if not isinstance(high, cp.Expression):
             upper = np.minimum(upper, np.broadcast_to(dense(high), shape))
@@ -116,9 +114,8 @@ def wrapped(leaf: Any, flat: Any) -> Any:
     value = cp.reshape(flat, leaf.shape, order="C")
     if is_symmetric(leaf):
         value = (value + mirrored(value)) / 2
-        value = (
-            symmetric_wrap(value) if value.ndim == 2 else value
-        )  # CVXPY knows nothing of stacks of matrices
+        # CVXPY knows nothing of stacks of matrices.
+        value = symmetric_wrap(value) if value.ndim == 2 else value
     where = pattern(leaf)
     if not where.all():
         value = cp.multiply(where.astype(float), value)
@@ -145,34 +142,13 @@ def ties(leaf: Any, flat: Any) -> list[Any]:
 
 def value_of(parameter: Any) -> Array | None:
     """The parameter's value, if it has one."""
-    if isinstance(parameter, cp.CallbackParam):
-        return _computed(parameter)
     value = parameter.value_sparse if parameter.attributes.get("sparsity") else parameter.value
     return None if value is None else dense(value)
-
-
-def _computed(parameter: Any) -> Array:
-    try:
-        value, why = parameter.value, ""
-    except Exception as error:  # of the user's own function
-        value, why = None, f" ({type(error).__name__}: {error})"
-    if value is None:
-        raise ValueError(
-            f"parameter {parameter.name()}: got a CallbackParam that has no value{why}; expected "
-            "a plain parameter, whose data the stream holds"
-        )
-    return dense(value)
 
 
 def dense(value: Any) -> Array:
     """A number, array or sparse matrix as a dense array of floats."""
     return np.asarray(value.toarray() if hasattr(value, "toarray") else value, float)
-
-
-def is_constant(expression: Any) -> bool:
-    """Whether the expression has no variable and no parameter (CVXPY counts parameters as
-    constants)."""
-    return not expression.variables() and not expression.parameters()
 
 
 def constant_value(expression: Any) -> np.ndarray[Any, Any] | None:
@@ -181,7 +157,7 @@ def constant_value(expression: Any) -> np.ndarray[Any, Any] | None:
     Complex numbers whose imaginary parts all vanish become real; other complex values stay as they
     are.
     """
-    if not is_constant(expression):
+    if expression.variables() or expression.parameters():  # CVXPY counts parameters as constants
         return None
     value = expression.value
     array = np.asarray(value.toarray() if hasattr(value, "toarray") else value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -12,24 +13,17 @@ from cvxpy.constraints.zero import Equality, Zero
 
 from ...engine import Array
 from ...problem.constraints import distinct
-from ...problem.domains import Domain
-from ...problem.domains.support import bounding_box
 from .atoms.table import refuse_unsupported
-from .attributes import is_symmetric, limits, mirrored, pattern
+from .attributes import limits, mirrored, pattern
 from .reading import checked
 
-if TYPE_CHECKING:
-    from .statement import Statement
-
 __all__ = [
-    "AttributeRows",
     "Excess",
     "announced_rows",
     "attribute_constraints",
-    "attribute_rows",
+    "bounds_of",
     "excesses_of",
     "label_of",
-    "refuse_unknown",
     "row_names",
     "stated_rows",
 ]
@@ -77,92 +71,23 @@ def stated_rows(constraints: list[Any], induced: frozenset[int] = frozenset()) -
     ]
 
 
-class AttributeRows(NamedTuple):
-    """How the attributes of variables are treated."""
-
-    excesses: list[Excess]
-    """Those of attributes that are played as constraints."""
-    implied: list[Excess]
-    """Bounds that hold on the whole domain, and are therefore not played."""
-    unseen: bool
-    """Whether a variable is symmetric or has a pattern of zeros, which no constraint expresses."""
-    notes: list[str]
-
-
-def attribute_rows(statement: Statement, domain: Domain, semidefinite: set[int]) -> AttributeRows:
-    """The attributes of variables as excesses, unless they hold on the whole domain.
-
-    `semidefinite` are variables, by id, that the domain keeps semidefinite.
-    """
-    played: list[Excess] = []
-    notes: list[str] = []
-    implied: list[Excess] = []
-    low, high = bounding_box(domain)
-    for variable in statement.variables:
-        lower, upper = (np.ravel(edge) for edge in limits(variable))
-        span, name = statement.spans[variable.id], variable.name()
-        for side, stated, inside in (
-            ("lower", lower, bool(np.all(low[span] >= lower))),
-            ("upper", upper, bool(np.all(high[span] <= upper))),
-        ):
-            if not np.any(np.isfinite(stated) & np.ravel(pattern(variable))):
-                continue
-            where = "the domain" if inside else "constraints"
-            notes.append(f"{name}: {side} bounds are part of {where}")
-            bounds = implied if inside else played
-            bounds += [
-                excess._replace(label=f"{name}: {side} bound")
-                for constraint in _bounds(variable, side)
-                for excess in excesses_of(constraint)
-            ]
-        if is_symmetric(variable):
-            notes.append(
-                f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
-                "counts"
-            )
-            _check_mirror(name, variable.shape, low[span], high[span])
-        if not np.all(pattern(variable)):
-            notes.append(
-                f"{name}: zeros are part of the domain; only the other entries of a decision count"
-            )
-        for sign, attribute in ((-1.0, "PSD"), (1.0, "NSD")):
-            if variable.attributes[attribute] and variable.id in semidefinite:
-                notes.append(f"{name}: {attribute} is part of the domain")
-            elif variable.attributes[attribute]:
-                played.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
-                notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
-    unseen = any(is_symmetric(v) or not np.all(pattern(v)) for v in statement.variables)
-    return AttributeRows(played, implied, unseen, notes)
-
-
 def excesses_of(constraint: Any) -> list[Excess]:
     """One CVXPY constraint."""
-    if isinstance(constraint, Inequality):
-        return [Excess(constraint.expr)]
-    if isinstance(constraint, (Equality, Zero)):
-        return [Excess(constraint.expr, equality=True)]
-    if isinstance(constraint, NonPos):
-        return [Excess(constraint.args[0])]
+    if isinstance(constraint, (Inequality, Equality)):
+        return [Excess(constraint.expr, isinstance(constraint, Equality))]
+    if isinstance(constraint, (NonPos, Zero)):
+        return [Excess(constraint.args[0], isinstance(constraint, Zero))]
     if isinstance(constraint, NonNeg):
         return [Excess(-constraint.args[0])]
     if isinstance(constraint, cp.PSD):
         matrix = constraint.args[0]
         # CVXPY asks lambda_max for symmetry; the constraint is on the symmetric part.
-        return [
-            Excess(
-                cp.lambda_max(
-                    -(matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2)
-                )
-            )
-        ]
+        symmetric = matrix if matrix.is_symmetric() else (matrix + mirrored(matrix)) / 2
+        return [Excess(cp.lambda_max(-symmetric))]
     if isinstance(constraint, cp.SOC):
         t, x = constraint.args
         length = cp.norm(x, 2) if x.ndim <= 1 else cp.norm(x, 2, axis=constraint.axis)
-        return [
-            Excess(
-                length - (t if length.shape == t.shape else cp.reshape(t, length.shape, order="F"))
-            )
-        ]
+        return [Excess(length - cp.reshape(t, length.shape, order="F"))]
     if isinstance(constraint, cp.ExpCone):  # y exp(x / y) <= z is x + y log(y / z) <= 0
         x, y, z = constraint.args
         return [Excess(x + cp.rel_entr(y, z))]
@@ -200,7 +125,7 @@ def attribute_constraints(variables: list[Any]) -> list[Any]:
     expressions."""
     constraints = []
     for variable in variables:
-        constraints += _bounds(variable, "lower") + _bounds(variable, "upper")
+        constraints += bounds_of(variable)
         if variable.attributes["PSD"]:
             constraints.append(variable >> 0)
         if variable.attributes["NSD"]:
@@ -208,27 +133,19 @@ def attribute_constraints(variables: list[Any]) -> list[Any]:
     return constraints
 
 
-def _bounds(variable: Any, side: str) -> list[Any]:
-    lower, upper = limits(variable)
-    edge, sign = (lower, 1.0) if side == "lower" else (upper, -1.0)
-    finite = np.isfinite(edge) & pattern(variable)
-    if not finite.any():
-        return []
-    if finite.all():
-        return [sign * variable >= sign * edge]
-    return [sign * variable[finite] >= sign * edge[finite]]
-
-
-def _check_mirror(name: str, shape: tuple[int, ...], low: Any, high: Any) -> None:
-    """The symmetric part of a decision must lie in the domain like the decision itself."""
-    if any(
-        not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape)))
-        for edge in (low, high)
-    ):
-        raise ValueError(
-            f"domain: got a set that is not invariant under transposing {name}; expected one "
-            "that is, because the variable is symmetric"
-        )
+def bounds_of(variable: Any, sides: Sequence[str] = ("lower", "upper")) -> list[Any]:
+    """The numbers that bound a variable by its attributes, as CVXPY constraints."""
+    constraints = []
+    for side, edge in zip(("lower", "upper"), limits(variable), strict=True):
+        sign = 1.0 if side == "lower" else -1.0
+        finite = np.isfinite(edge) & pattern(variable)
+        if side not in sides or not finite.any():
+            continue
+        if finite.all():
+            constraints.append(sign * variable >= sign * edge)
+        else:
+            constraints.append(sign * variable[finite] >= sign * edge[finite])
+    return constraints
 
 
 LONGEST = 48
@@ -267,33 +184,21 @@ def row_names(excesses: list[Excess]) -> tuple[str, ...]:
     return distinct(plain)
 
 
-def announced_rows(announced: Any, recourse: dict[Any, Any]) -> list[Excess]:
-    """Announced constraints as expressions that must not exceed zero, found to be convex."""
+def announced_rows(announced: Any, recourse: Iterable[Any], variables: list[Any]) -> list[Excess]:
+    """Announced constraints on the `variables` of the decision as expressions that must not exceed
+    zero, found to be convex."""
     if isinstance(announced, (list, tuple)) and not announced:
         return []
     _, stated = checked(cp.Constant(0.0), announced, "announced")
     for constraint in stated:
         refuse_unsupported(constraint)
-        late = next(
-            (v.name() for v in constraint.variables() if any(v is known for known in recourse)),
-            None,
-        )
-        if late is not None:
+        for variable in constraint.variables():
+            if any(variable is known for known in variables):
+                continue
+            late = any(variable is known for known in recourse)
+            why = "chosen after the data" if late else "in neither the loss nor other constraints"
             raise ValueError(
-                f"announced: got the variable {late}, which is chosen after the data; expected "
+                f"announced: got the variable {variable.name()}, which is {why}; expected "
                 "constraints on the decision"
             )
     return stated_rows(stated)
-
-
-def refuse_unknown(rows: list[Excess], variables: list[Any]) -> None:
-    """Raise if announced constraints contain a variable that neither loss nor other constraints
-    contain."""
-    known = {variable.id for variable in variables}
-    for row in rows:
-        for variable in row.expression.variables():
-            if variable.id not in known:
-                raise ValueError(
-                    f"announced: got the variable {variable.name()}, which is in neither the loss "
-                    "nor the other constraints; expected constraints on the decision"
-                )

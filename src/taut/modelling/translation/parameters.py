@@ -15,7 +15,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box
-from .attributes import is_symmetric, limits, pattern, whole
+from .attributes import is_symmetric, limits, pattern, spans_of, whole
 
 if TYPE_CHECKING:
     from .statement import Statement
@@ -84,9 +84,8 @@ def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, A
     `chosen` is None."""
     if chosen is None:
         return [parameter for parameter in parameters if values[parameter.id] is None]
-    chosen = (
-        [chosen] if isinstance(chosen, (str, cp.Parameter)) else chosen
-    )  # both could be iterated over
+    # Both could be iterated over.
+    chosen = [chosen] if isinstance(chosen, (str, cp.Parameter)) else chosen
     if not isinstance(chosen, Iterable):
         raise TypeError(f"per_round: got {chosen!r}; expected a list of parameters or their names")
     chosen = list(chosen)
@@ -160,10 +159,10 @@ def parameter_range(statement: Statement, domain: Domain) -> Range:
 def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) -> list[str]:
     """A note for each parameter without bounds, if constants were estimated: the range that was
     assumed for it."""
-    notes, start = [], 0
-    for parameter in parameters:
-        span = slice(start, start + parameter.size)
-        if estimated and np.any(known.guessed[span]):
+    notes, spans = [], spans_of(parameters)
+    for parameter in parameters if estimated else ():
+        span = spans[parameter.id]
+        if np.any(known.guessed[span]):
             low, high = known.lower[span].min(), known.upper[span].max()
             notes.append(
                 f"{parameter.name()}: no bounds are stated; the constants "
@@ -171,7 +170,6 @@ def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) 
                 f"{high:.4g}, a guess from the size of decisions; state bounds=[low, high], or "
                 "use problem.estimate_constants(stream, key)"
             )
-        start = span.stop
     return notes
 
 
@@ -184,13 +182,10 @@ def draw_parameters(
     mix[1::2] = np.round(mix[1::2])  # extremes are attained at corners
     mix[:1] = 0.5
     values = known.lower + mix * (known.upper - known.lower)
-    start = 0
+    spans = spans_of(parameters)
     for parameter in parameters:
-        span = slice(start, start + parameter.size)
-        values[:, span] = _fitting(
-            parameter, values[:, span].reshape(count, *parameter.shape)
-        ).reshape(count, -1)
-        start += parameter.size
+        own = values[:, spans[parameter.id]]
+        own[:] = _fitting(parameter, own.reshape(count, *parameter.shape)).reshape(count, -1)
     return values
 
 

@@ -4,16 +4,77 @@ constraints."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 
-from ..recourse.recourse import Recourse
-from .attributes import limits, refused
+from .attributes import limits
 
-__all__ = ["bound_constraints", "checked", "parameters_of", "read", "unpacked"]
+__all__ = [
+    "Recourse",
+    "bound_constraints",
+    "checked",
+    "leaves_of",
+    "parameters_of",
+    "recourse",
+    "unpacked",
+]
+
+_REFUSED = ("complex", "imag", "hermitian", "integer", "boolean")
+"""Attributes that make a variable unfit for play."""
+
+
+class Recourse(NamedTuple):
+    """Variables that are chosen after the data; an entry of a list of constraints."""
+
+    variables: tuple[Any, ...]
+
+
+def recourse(*variables: Any) -> Recourse:
+    """Mark variables as chosen after the data of a round are known, inside the list of constraints
+    of `taut.from_cvxpy`.
+
+    By default every variable is part of the decision, which is fixed before the data are known. A
+    recourse variable is minimised out of the round instead: the loss is the smallest one that it
+    allows. Three methods are tried in this order.
+
+    1. A variable that affine equations define, or that is bounded from one side while loss and
+       constraints are monotone in it, is replaced by an expression.
+    2. Otherwise all variables are minimised out together. If they form linear programs with few
+       dual vertices, the loss is the largest of as many affine functions.
+    3. Other linear and convex quadratic programs, also with costs that contain data, are solved in
+       every round by a compiled interior-point method; the multipliers give the gradient.
+
+    Coefficients in constraints and of squares must be numbers. Where no choice is feasible, a
+    constraint `choice of ...` on the decision is violated. `problem.recourse_values(decision,
+    data)` returns what is chosen.
+
+    >>> import cvxpy as cp, taut
+    >>> x, t = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Variable(name="t")
+    >>> c = cp.Parameter(2, name="c", bounds=[-1, 1])
+    >>> model = taut.from_cvxpy(
+    ...     t, [t >= c @ x - 1, t >= 1 - c @ x, taut.recourse(t)]
+    ... )  # the loss |c x - 1|
+    >>> print(*(variable.name() for variable in model.variables))
+    x
+    >>> stock, demand = (
+    ...     cp.Variable(2, name="stock", bounds=[0, 5]),
+    ...     cp.Parameter(2, name="demand", bounds=[0, 4]),
+    ... )
+    >>> sold = cp.Variable(2, name="sold", nonneg=True)
+    >>> rows = [sold <= stock, sold <= demand, cp.sum(sold) <= 5, taut.recourse(sold)]
+    >>> shop = taut.from_cvxpy(cp.sum(stock) - 3 * cp.sum(sold), rows)
+    >>> shop.recourse_values([3.0, 1.0], {"demand": [2.0, 2.0]})["sold"].round(6).tolist()
+    [2.0, 1.0]
+    """
+    for variable in variables:
+        if not isinstance(variable, cp.Variable):
+            raise TypeError(f"recourse: got {variable!r}; expected CVXPY variables")
+    if not variables:
+        raise TypeError("recourse: got no variable; expected at least one")
+    return Recourse(variables)
 
 
 def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
@@ -30,28 +91,16 @@ def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
         raise TypeError(
             f"loss: got {type(loss).__name__}; expected a CVXPY expression or a cp.Problem"
         )
-    marked = [
-        variable
-        for constraint in stated
-        if isinstance(constraint, Recourse)
-        for variable in constraint.variables
-    ]
-    return (
-        loss,
-        [constraint for constraint in stated if not isinstance(constraint, Recourse)],
-        marked,
-    )
+    marks = [constraint for constraint in stated if isinstance(constraint, Recourse)]
+    plain = [constraint for constraint in stated if not isinstance(constraint, Recourse)]
+    return loss, plain, [variable for mark in marks for variable in mark.variables]
 
 
-def read(loss: Any, constraints: Any) -> tuple[Any, list[Any]]:
-    """The loss as an expression to minimise and all constraints as one list, with bounds that are
-    expressions."""
-    loss, stated, _ = unpacked(loss, constraints)
-    variables = {v.id: v for part in (loss, *stated) for v in part.variables()}
-    return loss, [
-        *stated,
-        *(bound for key in sorted(variables) for bound in bound_constraints(variables[key])),
-    ]
+def leaves_of(parts: Sequence[Any], kind: str) -> list[Any]:
+    """The "variables" or "parameters" of expressions and constraints in the order of their
+    creation, which is also their position in a stream."""
+    leaves = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
+    return [leaves[key] for key in sorted(leaves)]
 
 
 def bound_constraints(variable: Any) -> list[Any]:
@@ -103,21 +152,22 @@ def _flat(constraints: Any) -> list[Any]:
 
 
 def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, list[Any]]:
-    """The loss expression and the list of constraints, both found to be convex for the values that
-    parameters may have.
+    """The loss expression and the list of constraints with bounds that are expressions, all found
+    to be convex for the values that parameters may have.
 
     `argument` is named in errors if there is no variable.
     """
-    loss, stated = read(loss, constraints)
+    loss, stated, _ = unpacked(loss, constraints)
+    variables = leaves_of([loss, *stated], "variables")
+    stated += [bound for variable in variables for bound in bound_constraints(variable)]
     if loss.size != 1:
         raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
-    leaves = [_of_all([loss, *stated], kind) for kind in ("variables", "parameters")]
-    if not leaves[0]:
+    if not variables:
         raise ValueError(
             f"{argument}: got no CVXPY variable in loss or constraints; expected at least one "
             "decision variable"
         )
-    _check_leaves(*leaves)
+    _check_leaves(variables, leaves_of([loss, *stated], "parameters"))
     if loss.is_complex():
         raise ValueError(f"loss: got the complex expression {loss}; expected a real one")
     if not cp.Problem(cp.Minimize(cp.sum(loss)), stated).is_dcp():
@@ -125,16 +175,12 @@ def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, l
     return loss, stated
 
 
-def _of_all(parts: list[Any], kind: str) -> list[Any]:
-    return list({leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}.values())
-
-
 def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
     for variable in variables:
-        attribute = refused(variable)
-        if attribute is not None:
+        wrong = [name for name in _REFUSED if variable.attributes.get(name)]
+        if wrong:
             raise ValueError(
-                f"variable {variable.name()}: got {attribute}=True; expected real variables that "
+                f"variable {variable.name()}: got {wrong[0]}=True; expected real variables that "
                 "are not restricted to whole numbers"
             )
     for parameter in parameters:
@@ -166,9 +212,8 @@ def _explained(loss: Any, constraints: list[Any]) -> str:
 
 def _sign_hint(parts: list[Any]) -> str:
     """Parameters whose bounds have one sign, which CVXPY's rules do not read from bounds."""
-    known = {parameter.id: parameter for part in parts for parameter in part.parameters()}
     hints = []
-    for parameter in known.values():
+    for parameter in leaves_of(parts, "parameters"):
         low, high = limits(parameter)
         for holds, seen, name in (
             (np.all(low >= 0), parameter.is_nonneg(), "nonneg"),

@@ -34,6 +34,7 @@ class Keys:
         self.parameters, self._fixed = parameters, fixed
         self.labels = frozenset(parameter.name() for parameter in parameters)
         self.names = ", ".join(parameter.name() for parameter in parameters)
+        self._columns = self.labels | {parameter.name() for parameter in fixed}
         self._places: dict[Any, int] = {}
         for i, parameter in enumerate(parameters):
             self._places |= {parameter.name(): i, i: i, ("id", parameter.id): i}
@@ -58,8 +59,7 @@ class Keys:
             return self._wrappers[key]
         if isinstance(data, list) and 1 < len(self.parameters) == len(data):
             return self._checked(tuple(map(plain, data)))
-        names = self.labels | {parameter.name() for parameter in self._fixed}
-        return self._checked(plain(data, names))
+        return self._checked(plain(data, self._columns))
 
     def announced(self, data: Any, needed: frozenset[int]) -> Any:
         """The data of one round as far as they are known before it, in the order of the parameters;
@@ -69,25 +69,18 @@ class Keys:
             data: by parameter or name, or for all parameters as `stream` takes them.
             needed: the ids of the parameters that must be known.
         """
-        names = self.labels | {parameter.name() for parameter in self._fixed}
-        data = plain(data, names)
+        data = plain(data, self._columns)
         must = [parameter for parameter in self.parameters if parameter.id in needed]
         if not isinstance(data, Mapping):
             if len(must) != 1 or isinstance(data, (tuple, list)):
                 return self._checked(data)
             data = {must[0].name(): data}
         _refuse_unused(data, self._fixed, self.labels)
-        given = self._by_place(data)
-        missing = [each.name() for each in must if self._places[each.name()] not in given]
-        if missing:
-            listed = ", ".join(each.name() for each in must)
-            raise ValueError(
-                f"data: got no data for {', '.join(missing)}; expected those that announced "
-                f"constraints use: {listed}"
-            )
-        for place, part in given.items():
-            self._rules[place].check(part)
-        return tuple(given.get(i) for i in range(len(self.parameters)))
+        parts = self._keyed(data, must)
+        for rule, part in zip(self._rules, parts, strict=True):
+            if part is not None:
+                rule.check(part)
+        return parts
 
     def _wrapped(
         self, function: Callable[..., Any], present: Callable[[Any], Any]
@@ -125,7 +118,7 @@ class Keys:
     def _parts(self, data: Any) -> tuple[Any, ...]:
         count = len(self.parameters)
         if isinstance(data, Mapping):
-            return self._keyed(data)
+            return self._keyed(data, self.parameters)
         if isinstance(data, tuple) or (isinstance(data, list) and 1 < count == len(data)):
             if len(data) != count:
                 raise ValueError(
@@ -139,30 +132,25 @@ class Keys:
             f"of {self.names}"
         )
 
-    def _by_place(self, data: Mapping[Any, Any]) -> dict[int, Any]:
-        """The parts by the place of their parameter."""
-        parts: dict[int, Any] = {}
+    def _keyed(self, data: Mapping[Any, Any], needed: list[Any]) -> tuple[Any, ...]:
+        """The parts in the order of the parameters, None for those that are not there and not
+        `needed`."""
+        parts: list[Any] = [None] * len(self.parameters)
         for key, value in data.items():
             place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
-            if place is None or place in parts:
-                what = (
-                    "which is no parameter that changes with the round"
-                    if place is None
-                    else "twice"
-                )
+            if place is None or parts[place] is not None:
+                why = "which is no parameter that changes with the round"
                 shown = key.name() if isinstance(key, cp.Parameter) else repr(key)
-                raise ValueError(f"data: got data for {shown}, {what}; expected {self.names}")
+                raise ValueError(
+                    f"data: got data for {shown}, {why if place is None else 'twice'}; expected "
+                    f"{self.names}"
+                )
             parts[place] = _numbers(value)
-        return parts
-
-    def _keyed(self, data: Mapping[Any, Any]) -> tuple[Any, ...]:
-        parts = self._by_place(data)
-        missing = [
-            parameter.name() for i, parameter in enumerate(self.parameters) if i not in parts
-        ]
+        missing = [p.name() for p in needed if parts[self._places[p.name()]] is None]
         if missing:
-            raise ValueError(f"data: got no data for {', '.join(missing)}; expected {self.names}")
-        return tuple(parts[i] for i in range(len(self.parameters)))
+            expected = ", ".join(parameter.name() for parameter in needed)
+            raise ValueError(f"data: got no data for {', '.join(missing)}; expected {expected}")
+        return tuple(parts)
 
 
 class _Rule(NamedTuple):
@@ -210,19 +198,13 @@ class _Rule(NamedTuple):
         if not self.attributes or data.size == 0 or data.dtype.kind not in "fiub":
             return
         values = np.asarray(data)
-        low, high = (
-            float(values.min()),
-            float(values.max()),
-        )  # long streams: no more passes than needed
+        # Long streams: no more passes than needed.
+        low, high = float(values.min()), float(values.max())
         size = ROUNDING * max(1.0, -low, high)
-        if self.lower is not None and low < self.lower.max() and np.any(values < self.lower - size):
-            self._outside(values, values < self.lower - size, self.lower, "at least")
-        if (
-            self.upper is not None
-            and high > self.upper.min()
-            and np.any(values > self.upper + size)
-        ):
-            self._outside(values, values > self.upper + size, self.upper, "at most")
+        if self.lower is not None and low < self.lower.max():
+            self._refuse_outside(values, values < self.lower - size, self.lower, "at least")
+        if self.upper is not None and high > self.upper.min():
+            self._refuse_outside(values, values > self.upper + size, self.upper, "at most")
         if self.whole is not None and np.any(
             self.whole & (np.abs(values - np.round(values)) > ROUNDING)
         ):
@@ -232,8 +214,10 @@ class _Rule(NamedTuple):
         if self.sign and np.linalg.eigvalsh(self.sign * values).min() < -size:
             self._refuse("a matrix that is not semidefinite")
 
-    def _outside(self, values: Array, outside: Array, bound: Array, side: str) -> None:
+    def _refuse_outside(self, values: Array, outside: Array, bound: Array, side: str) -> None:
         """Name the first value outside a bound, the round in which it comes, and the bound."""
+        if not outside.any():
+            return
         place = tuple(int(i) for i in np.argwhere(outside)[0])
         lead = values.ndim - len(self.shape)
         where = f" in round {place[lead - 1] + 1}" if lead else ""  # one round of a player has none
@@ -280,11 +264,8 @@ def _refuse_unused(data: Any, fixed: list[Any], changing: frozenset[str]) -> Non
     than a number per round."""
     by_id = {parameter.id: parameter.name() for parameter in fixed}
     for key in data if isinstance(data, Mapping) else ():
-        if isinstance(key, cp.Parameter):
-            name = by_id.get(key.id)
-        else:
-            name = key if key in by_id.values() else None
-        if name is not None and name not in changing:
+        name = by_id.get(key.id) if isinstance(key, cp.Parameter) else key
+        if name in by_id.values() and name not in changing:
             raise ValueError(
                 f"data: got data for {name}, which had a value when the model was built and is "
                 "therefore fixed. Pass "

@@ -8,21 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import jax
 import numpy as np
+from scipy import sparse
 
 from ...engine import Array
+from ...problem.constants import Constants
+from ...problem.domains import Domain
 from ..recourse.after_data import without_recourse
-from .attributes import counted, shaped, ties, value_of, wrapped
-from .inequalities import Excess, announced_rows, refuse_unknown
+from .affine_forms import AffineForms
+from .attributes import (
+    counted,
+    is_symmetric,
+    mirrored,
+    pattern,
+    shaped,
+    spans_of,
+    ties,
+    value_of,
+    wrapped,
+)
+from .inequalities import announced_rows
 from .parameters import Range, chosen_parameters, refuse_foreign
-from .reading import checked, parameters_of
+from .reading import checked, leaves_of, parameters_of
 from .round_data import Keys
 
-__all__ = ["FlatCopy", "Statement"]
+__all__ = ["FlatCopy", "Request", "Statement"]
 
 
 class FlatCopy:
@@ -39,14 +53,8 @@ class FlatCopy:
     with the copies need, too.
     """
 
-    def __init__(
-        self,
-        variables: list[Any],
-        parameters: list[Any],
-        fixed: dict[int, Any],
-    ) -> None:
-        size = sum(variable.size for variable in variables)
-        self.variable = cp.Variable(size)
+    def __init__(self, variables: list[Any], parameters: list[Any], fixed: dict[int, Any]) -> None:
+        self.variable = cp.Variable(sum(variable.size for variable in variables))
         self.parameters = [_twin(parameter) for parameter in parameters]
         self._twins: dict[int, Any] = {
             id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)
@@ -54,12 +62,11 @@ class FlatCopy:
         self._twins |= fixed
         self.ties: list[Any] = []
         self.links: list[Any] = []
-        start = 0
+        spans = spans_of(variables)
         for variable in variables:
-            part = self.variable[start : start + variable.size]
+            part = self.variable[spans[variable.id]]
             self._twins[id(variable)] = wrapped(variable, part)
             self.ties += ties(variable, part)
-            start += variable.size
 
     def of(self, part: Any) -> Any:
         """The copy of an expression or constraint. It may add to `links`."""
@@ -114,57 +121,60 @@ def _twin(parameter: Any) -> Any:
         for name, value in parameter.attributes.items()
         if value is not False and value is not None
     }
-    given.pop(
-        "sparsity", None
-    )  # data are dense arrays, which CVXPY does not accept for sparse parameters
+    given.pop("sparsity", None)  # CVXPY does not accept dense arrays for sparse parameters
     return cp.Parameter(parameter.shape, name=parameter.name(), **given)
 
 
+class Request(NamedTuple):
+    """What a user asks for: the arguments of `from_cvxpy`. A model keeps it, so that it can be
+    built again for other data."""
+
+    loss: Any
+    constraints: Any
+    domain: Domain | str | None = None
+    constants: Constants | None = None
+    per_round: Any = None
+    domain_binds: bool = False
+    recourse: Any = None
+    announced: Any = ()
+    values: Mapping[int, Array] | None = None
+    """Values of parameters, by id; None stands for those that they have now. Values that are
+    assigned later have no effect, because loss, domain and hindsight must use the same numbers."""
+    play_implied: bool = False
+    """Whether inequalities that hold on the whole domain are played."""
+
+
 class Statement:
-    """The expressions of a model, without the variables that are chosen after the data of a round.
+    """The expressions of a model, without the variables that are chosen after the data of a
+    round."""
 
-    Arguments:
-        loss: as in `taut.from_cvxpy`, like all others but `values`.
-        constraints: see `loss`.
-        recourse: see `loss`.
-        per_round: see `loss`.
-        announced: see `loss`.
-        values: the values of parameters by id; None stands for those that they have now. Values
-            that are assigned later have no effect, because loss, domain and hindsight must use the
-            same numbers.
-    """
-
-    def __init__(
-        self,
-        loss: Any,
-        constraints: Any,
-        recourse: Any,
-        per_round: Any,
-        announced: Any,
-        values: Mapping[int, Array] | None,
-    ) -> None:
-        self.after = without_recourse(loss, constraints, recourse, per_round, values)
+    def __init__(self, request: Request) -> None:
+        values, per_round = request.values, request.per_round
+        self.after = without_recourse(
+            request.loss, request.constraints, request.recourse, per_round, values
+        )
         """The model without the variables that are chosen after the data of a round."""
         self.objective, self.stated = checked(self.after.loss, self.after.constraints)
-        self.announced_rows: list[Excess] = announced_rows(announced, self.after.values)
-        """What must not exceed zero and is known before a decision is played."""
         parts = [self.objective, *self.stated]
-        self.variables = _leaves(parts, "variables")
+        self.variables = leaves_of(parts, "variables")
         self.size = sum(variable.size for variable in self.variables)
-        refuse_unknown(self.announced_rows, self.variables)
+        self.announced_rows = announced_rows(request.announced, self.after.values, self.variables)
+        """What must not exceed zero and is known before a decision is played."""
         parts += [row.expression for row in self.announced_rows]
-        parameters = _leaves(parts, "parameters")
+        parameters = leaves_of(parts, "parameters")
         refuse_foreign(parameters, self.variables)
         known: dict[int, Any] = {
             p.id: value_of(p) if values is None else values.get(p.id) for p in parameters
         }
         self.parameters = chosen_parameters(parameters, per_round, known)
         """The parameters that change with the round."""
-        changing = {parameter.id for parameter in self.parameters}
-        self.fixed = [parameter for parameter in parameters if parameter.id not in changing]
+        self.spans = spans_of(self.variables)
+        """Where each variable's entries are in a flat decision, by the variable's id."""
+        self.data_spans = spans_of(self.parameters)
+        """Where each of them is in a flat vector of one round's data, by id."""
+        self.fixed = [p for p in parameters if p.id not in self.data_spans]
         self.values_of_fixed: dict[int, Any] = {p.id: known[p.id] for p in self.fixed}
         self.keys = Keys(self.parameters, self.fixed)
-        """Whether CVXPY's conic form of the model is affine in the data."""
 
     @property
     def decision_shape(self) -> tuple[int, ...]:
@@ -173,11 +183,20 @@ class Statement:
         return tuple(only.shape) if len(self.variables) == 1 and only.shape else (self.size,)
 
     @cached_property
-    def spans(self) -> dict[int, slice]:
-        """Where each variable's entries, in row order, are in a flat decision, by the variable's
-        id."""
-        ends = np.cumsum([variable.size for variable in self.variables]).tolist()
-        return {v.id: slice(end - v.size, end) for v, end in zip(self.variables, ends, strict=True)}
+    def forms(self) -> AffineForms:
+        """Affine forms over the flat decision, for expressions without per-round parameters.
+        Symmetry and zeros are built in."""
+        leaves: dict[int, Any] = {}
+        for variable in self.variables:
+            rows = np.arange(variable.size)
+            mask = np.ravel(pattern(variable)).astype(float)
+            columns = self.spans[variable.id].start + rows
+            matrix = sparse.csr_matrix((mask, (rows, columns)), (variable.size, self.size))
+            if is_symmetric(variable):
+                other = np.ravel(mirrored(rows.reshape(variable.shape)))
+                matrix = (matrix + matrix[other]) / 2
+            leaves[variable.id] = matrix
+        return AffineForms(leaves, self.size, self.values_of_fixed)
 
     def entry(self, i: int) -> str:
         """The name of the i-th entry of a flat decision."""
@@ -206,22 +225,13 @@ class Statement:
         changing = {p.id: part for p, part in zip(self.parameters, data, strict=True)}
         return self.values_of_fixed | changing
 
-    def data_of(self, flat: Array) -> tuple[Array, ...]:
-        """One round's data from a flat vector of all parameters that change."""
-        ends = np.cumsum([parameter.size for parameter in self.parameters], dtype=int)
-        return tuple(
-            flat[end - p.size : end].reshape(p.shape)
-            for p, end in zip(self.parameters, ends, strict=True)
-        )
-
-    def fixed_value(self, parameter: Any) -> Array:
-        """The value of a parameter that does not change with the round."""
-        return np.asarray(self.values_of_fixed[parameter.id], float)
+    def data_of(self, flat: Any) -> tuple[Any, ...]:
+        """One round's data from a flat NumPy or JAX vector of all parameters that change."""
+        return tuple(flat[self.data_spans[p.id]].reshape(p.shape) for p in self.parameters)
 
     def changing(self, part: Any) -> bool:
         """Whether an expression or constraint contains a parameter that changes with the round."""
-        ids = {parameter.id for parameter in self.parameters}
-        return any(parameter.id in ids for parameter in parameters_of(part))
+        return any(parameter.id in self.data_spans for parameter in parameters_of(part))
 
     def guessed(self, parts: list[Any], known: Range) -> list[str]:
         """The names of the parameters in these expressions whose range is a guess."""
@@ -240,10 +250,3 @@ class Statement:
     def _constants(self) -> dict[int, Any]:
         """A CVXPY constant for each parameter that does not change, by the parameter's `id()`."""
         return {id(p): cp.Constant(self.values_of_fixed[p.id]) for p in self.fixed}
-
-
-def _leaves(parts: list[Any], kind: str) -> list[Any]:
-    """Variables or parameters in the order of their creation, which is also their position in a
-    stream."""
-    leaves = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
-    return [leaves[key] for key in sorted(leaves)]

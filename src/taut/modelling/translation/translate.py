@@ -1,9 +1,18 @@
-"""Translation of CVXPY expressions into JAX functions of their variables and parameters."""
+"""Translation of CVXPY expressions into JAX functions of their variables and parameters.
+
+Expressions that loops build have one structure, with other entries and numbers in it. They are
+evaluated together: `for t in range(24): cost += price[t] * buy[t]` builds 24 products, which differ
+in the entries of variables and parameters and the constants in it, so that one product of vectors
+computes them all. Such a model costs about as much as the same model written with vectors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from fractions import Fraction
+from functools import reduce
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import jax
@@ -12,19 +21,18 @@ import numpy as np
 from cvxpy.atoms.atom import Atom
 from cvxpy.expressions.leaf import Leaf
 
-from .alike import FEWEST, Alike, grouped
-from .atoms.affine import fit, take
+from ...engine import Array
+from .atoms.rules import fit, is_negated, take
 from .atoms.table import UnsupportedAtom, operands, operation
 from .attributes import constant_value
 
-__all__ = ["Evaluate", "EvaluateAll", "translate", "translate_all", "translate_rows"]
+__all__ = ["Evaluate", "EvaluateAll", "grouped", "translate", "translate_all", "translate_rows"]
 
 Values = Mapping[int, jax.Array]
 Evaluate = Callable[[Values, Values], jax.Array]
 EvaluateAll = Callable[[Values, Values], list[jax.Array]]
-_Step = Callable[
-    [list[Any], Values, Any], Any
-]  # earlier results, values of the leaves, float type -> result
+# Earlier results, values of the leaves, float type -> result.
+_Step = Callable[[list[Any], Values, Any], Any]
 
 
 def translate(expression: Any) -> Evaluate:
@@ -39,15 +47,10 @@ def translate(expression: Any) -> Evaluate:
     in the tree are computed once. Outside of its domain an atom has the value that CVXPY gives it,
     or an infinite one.
 
-    Raises `UnsupportedAtom` for atoms that are not in `atoms.table.SUPPORTED`, for complex numbers,
-    and for integer or boolean variables.
+    Raises `UnsupportedAtom` for atoms that are not in `atoms.table.SUPPORTED`.
     """
     evaluate_all = translate_all([expression])
-
-    def evaluate(variables: Values, parameters: Values) -> jax.Array:
-        return evaluate_all(variables, parameters)[0]
-
-    return evaluate
+    return lambda variables, parameters: evaluate_all(variables, parameters)[0]
 
 
 def translate_all(expressions: Sequence[Any]) -> EvaluateAll:
@@ -57,7 +60,7 @@ def translate_all(expressions: Sequence[Any]) -> EvaluateAll:
     Parts that several of them share are computed, and differentiated, once.
     """
     program = _Program()
-    return _evaluator(program, [program.place(_checked(expression)) for expression in expressions])
+    return program.evaluator([program.place(expression) for expression in expressions])
 
 
 def translate_rows(expressions: Sequence[Any]) -> EvaluateAll:
@@ -65,168 +68,113 @@ def translate_rows(expressions: Sequence[Any]) -> EvaluateAll:
     be joined.
 
     Their entries in row order, one array after another, are those of the expressions. Expressions
-    of one structure, which loops build, are computed together (see `alike`), and neighbours among
-    them are returned as one array.
+    of one structure, which loops build, are computed together, and neighbours among them are
+    returned as one array.
     """
     program = _Program()
-    expressions = [_checked(expression) for expression in expressions]
-    groups, rest = grouped(expressions) if len(expressions) >= FEWEST else ([], [])
-    if not groups:
-        return _evaluator(program, [program.place(expression) for expression in expressions])
-    pool, places = program.pool(groups, expressions)
-    alone, results, run = set(rest), list[int](), list[Any]()
-    for k, expression in enumerate(expressions):
-        if k not in alone:
-            run.append(places[k])
-        if run and (k in alone or k + 1 == len(expressions)):
-            results.append(program.taken(pool, np.concatenate(run)))
-            run = []
-        if k in alone:
-            results.append(program.place(expression))
-    return _evaluator(program, results)
-
-
-def _checked(expression: Any) -> Any:
-    if not isinstance(expression, cp.Expression):
-        raise TypeError(
-            f"expression: got {type(expression).__name__}; expected a CVXPY expression "
-            "(objectives and constraints hold theirs as `expr`)"
-        )
-    return expression
-
-
-def _evaluator(program: _Program, results: list[int]) -> EvaluateAll:
-    def evaluate(variables: Values, parameters: Values) -> list[jax.Array]:
-        given = {
-            leaf.id: _value_of(leaf, variables, parameters) for leaf in program.leaves.values()
-        }
-        dtype = jnp.result_type(float, *given.values())
-        done: list[Any] = []
-        for step in program.steps:
-            done.append(step(done, given, dtype))
-        return [jnp.asarray(done[result]) for result in results]
-
-    return evaluate
+    return program.evaluator(program.rows(expressions))
 
 
 class _Program:
     """The nodes of an expression as a list of steps, each after those whose results it reads."""
 
     def __init__(self) -> None:
-        self.steps: list[_Step] = []
-        self.leaves: dict[int, Any] = {}
+        self._steps: list[_Step] = []
+        self._leaves: dict[int, Any] = {}
         self._places: dict[int, int] = {}
+
+    def evaluator(self, results: list[int]) -> EvaluateAll:
+        """The function that returns the results of the steps at these positions."""
+
+        def evaluate(variables: Values, parameters: Values) -> list[jax.Array]:
+            given = {**variables, **parameters}
+            read = [_value_of(leaf, given) for leaf in self._leaves.values()]
+            dtype = jnp.result_type(float, *read)
+            done: list[Any] = []
+            for step in self._steps:
+                done.append(step(done, given, dtype))
+            return [jnp.asarray(done[result]) for result in results]
+
+        return evaluate
 
     def place(self, expression: Any) -> int:
         """Position of the step that computes the expression, added if it is not there yet."""
         key = id(expression)
         if key not in self._places:
-            step = self._step(expression)
-            self.steps.append(step)
-            self._places[key] = len(self.steps) - 1
+            self._places[key] = self._add(self._step(expression))
         return self._places[key]
+
+    def rows(self, expressions: Sequence[Any]) -> list[int]:
+        """Positions of arrays whose entries in row order are those of the expressions."""
+        groups, rest = grouped(expressions)
+        if not groups:
+            return [self.place(expression) for expression in expressions]
+        # All entries of all groups in one vector, and the places of each member in it.
+        inputs = [self._group(alike) for alike in groups]
+        pool = self._add(
+            lambda done, given, dtype: jnp.concatenate([jnp.ravel(done[place]) for place in inputs])
+        )
+        members = [k for alike in groups for k in alike.members]
+        ends = np.cumsum([expressions[k].size for k in members])
+        places = {
+            k: np.arange(end - expressions[k].size, end)
+            for k, end in zip(members, ends, strict=True)
+        }
+        results = list[int]()
+        for alone, run in groupby(range(len(expressions)), set(rest).__contains__):
+            if alone:
+                results += [self.place(expressions[k]) for k in run]
+            else:
+                results.append(self._taken(pool, np.concatenate([places[k] for k in run])))
+        return results
+
+    def _add(self, step: _Step) -> int:
+        self._steps.append(step)
+        return len(self._steps) - 1
 
     def _step(self, expression: Any) -> _Step:
         if isinstance(expression, (cp.Variable, cp.Parameter)):
-            return self._leaf(expression)
+            self._leaves[expression.id] = expression
+            return lambda done, given, dtype: jnp.asarray(given[expression.id], dtype)
         # Only atoms and leaves can be asked for their value or looked into; operation() refuses the
         # rest.
         constant = constant_value(expression) if isinstance(expression, (Atom, Leaf)) else None
         if constant is not None:
             return _constant(expression, constant)
         name = type(expression).__name__
-        if name == "AddExpression" and len(expression.args) >= FEWEST:
+        if name == "AddExpression":
             groups, rest = grouped(expression.args)
             if groups:
-                return self._added(expression, groups, rest)
-        if (
-            name == "Hstack"
-            and len(expression.args) >= FEWEST
-            and all(argument.ndim <= 1 for argument in expression.args)
-        ):
-            groups, _ = grouped(expression.args)
-            if groups:
-                return self._stacked(expression, groups)
+                return self._sum(expression, groups, rest)
+        if name == "Hstack" and all(argument.ndim <= 1 for argument in expression.args):
+            parts = self.rows(expression.args)
+            return lambda done, given, dtype: jnp.concatenate(
+                [jnp.ravel(jnp.asarray(done[place])) for place in parts]
+            )
         apply = operation(expression)
         inputs = [self.place(operand) for operand in operands(expression)]
         return lambda done, given, dtype: apply(*(done[place] for place in inputs))
 
-    def _leaf(self, leaf: Any) -> _Step:
-        wrong = [name for name in ("complex", "imag", "hermitian") if leaf.attributes.get(name)]
-        if isinstance(leaf, cp.Variable):
-            wrong += [name for name in ("boolean", "integer") if leaf.attributes.get(name)]
-        if wrong:
-            kind = type(leaf).__name__.lower()
-            raise UnsupportedAtom(
-                f"{wrong[0]} {kind}", leaf, "decisions are continuous and data are real"
-            )
-        self.leaves[leaf.id] = leaf
-        return lambda done, given, dtype: jnp.asarray(given[leaf.id], dtype)
-
-    def group(self, alike: Alike) -> int:
+    def _group(self, alike: Alike) -> int:
         """Position of the step that computes all expressions of a group, (member, *shape)."""
         evaluate = alike.evaluator()
         where = {leaf.id: self.place(leaf) for leaf in alike.leaves}
-        self.steps.append(
+        return self._add(
             lambda done, given, dtype: evaluate(lambda leaf: done[where[leaf.id]], dtype)
         )
-        return len(self.steps) - 1
 
-    def pool(self, groups: list[Alike], expressions: Sequence[Any]) -> tuple[int, dict[int, Any]]:
-        """Position of all entries of all groups in one vector, and the places of each member in it,
-        in row order."""
-        inputs = [self.group(alike) for alike in groups]
-        places, start = {}, 0
-        for alike in groups:
-            for k in alike.members:
-                places[k] = np.arange(start, start + expressions[k].size)
-                start += expressions[k].size
-        self.steps.append(
-            lambda done, given, dtype: jnp.concatenate([jnp.ravel(done[place]) for place in inputs])
-        )
-        return len(self.steps) - 1, places
+    def _taken(self, pool: int, places: np.ndarray[Any, Any]) -> int:
+        return self._add(lambda done, given, dtype: take(done[pool], places))
 
-    def taken(self, pool: int, places: np.ndarray[Any, Any]) -> int:
-        """Position of these entries of a pool."""
-        self.steps.append(lambda done, given, dtype: take(done[pool], places))
-        return len(self.steps) - 1
-
-    def _added(self, expression: Any, groups: list[Alike], rest: list[int]) -> _Step:
+    def _sum(self, expression: Any, groups: list[Alike], rest: list[int]) -> _Step:
         """A sum of many terms, group by group."""
-        inputs = [self.group(alike) for alike in groups]
+        inputs = [self._group(alike) for alike in groups]
         others = [self.place(expression.args[k]) for k in rest]
 
         def step(done: list[Any], given: Values, dtype: Any) -> Any:
-            parts = [fit(jnp.sum(done[place], 0), expression.shape) for place in inputs]
-            parts += [fit(jnp.asarray(done[place]), expression.shape) for place in others]
-            total = parts[0]
-            for part in parts[1:]:
-                total = jnp.add(total, part)
-            return total
-
-        return step
-
-    def _stacked(self, expression: Any, groups: list[Alike]) -> _Step:
-        """Numbers and vectors one after another."""
-        pool, places = self.pool(groups, expression.args)
-        others = {
-            k: self.place(argument) for k, argument in enumerate(expression.args) if k not in places
-        }
-        runs: list[tuple[int, Any]] = []  # (position, places in it)
-        for k in range(len(expression.args)):
-            if k in others:
-                runs.append((others[k], None))
-            elif runs and runs[-1][1] is not None:
-                runs[-1] = pool, np.concatenate([runs[-1][1], places[k]])
-            else:
-                runs.append((pool, places[k]))
-
-        def step(done: list[Any], given: Values, dtype: Any) -> Any:
-            parts = [
-                jnp.ravel(jnp.asarray(done[place])) if where is None else take(done[place], where)
-                for place, where in runs
-            ]
-            return jnp.concatenate(parts)
+            parts = [jnp.sum(done[place], 0) for place in inputs]
+            parts += [jnp.asarray(done[place]) for place in others]
+            return reduce(jnp.add, (fit(part, expression.shape) for part in parts))
 
         return step
 
@@ -241,17 +189,194 @@ def _constant(expression: Any, value: np.ndarray[Any, Any]) -> _Step:
     return lambda done, given, dtype: value.astype(dtype)
 
 
-def _value_of(leaf: Any, variables: Values, parameters: Values) -> Any:
-    kind, values = (
-        ("variable", variables) if isinstance(leaf, cp.Variable) else ("parameter", parameters)
+def _value_of(leaf: Any, given: Values) -> Any:
+    shape = np.shape(given[leaf.id]) if leaf.id in given else None
+    if shape != leaf.shape:
+        raise ValueError(
+            f"{leaf.name()}: got {'no value' if shape is None else f'shape {shape}'}; expected an "
+            f"array of shape {leaf.shape}"
+        )
+    return given[leaf.id]
+
+
+FEWEST = 4
+"""So many expressions of one structure are evaluated together; fewer are evaluated one by one."""
+LARGEST = 1000
+"""Expressions with more entries than this are evaluated one by one: nothing would be gained."""
+
+READ = frozenset(("MatrixFrac", "QuadForm", "quad_over_lin"))
+"""Atoms whose operation depends on the value of their second argument, if it is constant."""
+
+Read = Callable[[Any], jax.Array]
+"""The value of a leaf."""
+
+
+class _Part(NamedTuple):
+    """Entries of a variable or parameter; all of it in its shape, if `places` is None."""
+
+    leaf: Any
+    places: Array | None
+
+
+class Alike(NamedTuple):
+    """Expressions of one structure."""
+
+    members: list[int]
+    """Their numbers in the list that was grouped."""
+    first: Any
+    slots: list[list[Any]]
+    """For each place of the structure, what the members have there: parts of leaves, or numbers."""
+
+    def evaluator(self) -> Callable[[Read, Any], jax.Array]:
+        """A function of the leaves' values and the float type that returns all values, (member,
+        *shape)."""
+        stacks = [_stacked(slot) for slot in self.slots]
+        run = _runner(self.first)
+        axes = tuple(axis for axis, _ in stacks)
+
+        def evaluate(read: Read, dtype: Any) -> jax.Array:
+            parts = [give(read, dtype) for _, give in stacks]
+            if all(axis is None for axis in axes):
+                return jnp.broadcast_to(run(*parts), (len(self.members), *self.first.shape))
+            return jax.vmap(run, in_axes=axes)(*parts)
+
+        return evaluate
+
+    @property
+    def leaves(self) -> list[Any]:
+        """The variables and parameters."""
+        return [part.leaf for slot in self.slots for part in slot if isinstance(part, _Part)]
+
+
+def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
+    """Groups of at least `FEWEST` expressions of one structure, and the numbers of all others."""
+    if len(expressions) < FEWEST:
+        return [], list(range(len(expressions)))
+    by_structure: dict[Any, list[tuple[int, list[Any]]]] = {}
+    rest = []
+    for k, expression in enumerate(expressions):
+        slots: list[Any] = []
+        key = None if expression.size > LARGEST else _structure(expression, slots)
+        if key is None:
+            rest.append(k)
+        else:
+            by_structure.setdefault(key, []).append((k, slots))
+    groups: list[Alike] = []
+    for members in by_structure.values():
+        numbers = [k for k, _ in members]
+        if len(members) < FEWEST or not any(isinstance(part, _Part) for part in members[0][1]):
+            rest += numbers
+            continue
+        slots = [list(parts) for parts in zip(*(slots for _, slots in members), strict=True)]
+        groups.append(Alike(numbers, expressions[numbers[0]], slots))
+    return groups, sorted(rest)
+
+
+def _structure(expression: Any, slots: list[Any]) -> Any:
+    """A key that is equal for expressions of one structure; None if the expression must be
+    evaluated alone.
+
+    Leaves and constants are appended to `slots`.
+    """
+    part = _part(expression)
+    if part is not None:
+        slots.append(part)
+        return "leaf", expression.shape
+    name = type(expression).__name__
+    if not isinstance(expression, (Atom, cp.Constant)) or name == "perspective":
+        return None
+    constant = constant_value(expression)
+    if constant is not None:
+        if np.iscomplexobj(constant):
+            return None
+        slots.append(constant)
+        return "constant", expression.shape
+    second = constant_value(expression.args[1]) if name in READ else None
+    try:  # CVXPY copies atoms with these data, so that they determine an atom
+        data = _plain([expression.get_data(), None if second is None else second.ravel().tolist()])
+    except TypeError:
+        return None
+    keys = []
+    for operand in operands(expression):
+        key = _structure(operand, slots)
+        if key is None:
+            return None
+        keys.append(key)
+    # A sum takes what is negated in it as an operand to subtract.
+    signs = tuple(map(is_negated, expression.args))
+    return type(expression), expression.shape, data, signs, tuple(keys)
+
+
+def _part(expression: Any) -> _Part | None:
+    """The entries of a leaf that an expression consists of, if it is a leaf or a selection from
+    one."""
+    if isinstance(expression, (cp.Variable, cp.Parameter)):
+        return _Part(expression, None)
+    name = type(expression).__name__
+    inner = _part(expression.args[0]) if name in ("index", "special_index") else None
+    if inner is None:
+        return None
+    places = _places(inner).reshape(expression.args[0].shape)
+    key = expression.key if name == "special_index" else expression.get_data()[1]
+    return _Part(inner.leaf, np.asarray(places[key]).reshape(expression.shape))
+
+
+def _places(part: _Part) -> Array:
+    every = np.arange(part.leaf.size).reshape(part.leaf.shape)
+    return every if part.places is None else part.places
+
+
+def _plain(data: Any) -> Any:
+    """The data of an atom in a form that can be compared; raises TypeError for others."""
+    if data is None or isinstance(data, (bool, int, float, str, Fraction)):
+        return data
+    if isinstance(data, (list, tuple)):
+        return tuple(map(_plain, data))
+    if isinstance(data, slice):
+        return "slice", data.start, data.stop, data.step
+    if isinstance(data, np.generic):
+        return data.item()
+    if isinstance(data, cp.Constant) and data.size == 1:
+        return float(np.ravel(data.value)[0])
+    raise TypeError(type(data).__name__)
+
+
+def _stacked(slot: list[Any]) -> tuple[int | None, Callable[[Read, Any], Any]]:
+    """The values of one place: the axis along which they differ, if they do, and a function that
+    gives them."""
+    if not isinstance(slot[0], _Part):
+        if all(np.array_equal(part, slot[0]) for part in slot):
+            return None, lambda read, dtype: slot[0].astype(dtype)
+        numbers = np.stack(slot)
+        return 0, lambda read, dtype: numbers.astype(dtype)
+    leaf, places = slot[0]
+    if all(part.leaf is leaf for part in slot):
+        if all(part.places is None for part in slot):
+            return None, lambda read, dtype: read(leaf)
+        if places is not None and all(np.array_equal(part.places, places) for part in slot):
+            return None, lambda read, dtype: take(read(leaf), places)
+        where = np.stack([_places(part) for part in slot])
+        return 0, lambda read, dtype: take(read(leaf), where)
+    return 0, lambda read, dtype: jnp.stack(
+        [
+            read(part.leaf) if part.places is None else take(read(part.leaf), part.places)
+            for part in slot
+        ]
     )
-    if leaf.id not in values:
-        raise ValueError(
-            f"{kind}s: got no value for {leaf.name()}; expected one under its id {leaf.id}"
-        )
-    value = values[leaf.id]
-    if np.shape(value) != leaf.shape:
-        raise ValueError(
-            f"{kind}s: got shape {np.shape(value)} for {leaf.name()}; expected {leaf.shape}"
-        )
-    return value
+
+
+def _runner(first: Any) -> Callable[..., jax.Array]:
+    """The expression as a function of what is in its slots, in the order of `_structure`."""
+    count = 0
+
+    def built(expression: Any) -> Callable[[tuple[Any, ...]], Any]:
+        nonlocal count
+        if _part(expression) is not None or constant_value(expression) is not None:
+            place, count = count, count + 1
+            return lambda parts: parts[place]
+        apply = operation(expression)
+        inner = [built(operand) for operand in operands(expression)]
+        return lambda parts: apply(*(operand(parts) for operand in inner))
+
+    value = built(first)
+    return lambda *parts: jnp.asarray(value(parts))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...arena import demand as _demand
-from ...arena.contest import Contestant, described
 from ...arena.streams.dispatch import (
     BALANCE,
     CAP,
@@ -21,16 +20,13 @@ from ...arena.streams.dispatch import (
     problem,
 )
 from ...engine import Array
-from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...problem.constants import SYMBOLS
 from ...sweeps import Cell, sweep
-from ..contestants import for_convex_losses
+from ..contestants import Contestant, coordinates, for_convex_losses
 
 if TYPE_CHECKING:
     import xarray
-
-    from ...modelling.model import Model
 
 __all__ = [
     "BALANCE",
@@ -42,30 +38,11 @@ __all__ = [
     "LIMIT",
     "SLOPE",
     "Choice",
-    "model",
     "play",
     "problem",
 ]
 
 CHOICES = (Choice(), Choice(40.0), Choice(30.0), Choice(emission_slope=0.2), Choice(domain="box"))
-
-
-def model(choice: Choice = CHOICES[0], most: float = 50.0) -> Model:
-    """Return the same problem, written in CVXPY."""
-    cp = optional("cvxpy")
-
-    from ...modelling.model import from_cvxpy
-
-    x, demand = cp.Variable(3, name="x"), cp.Parameter(name="demand", bounds=[0, most])
-    cost = cp.sum(cp.multiply(COST / 2, x**2) + cp.multiply(SLOPE, x)) + BALANCE * cp.square(
-        cp.sum(x) - demand
-    )
-    limits = [] if choice.domain == "box" else [x <= LIMIT, x >= 0]
-    cap = cp.sum(cp.multiply(EMISSION, x**2) + choice.emission_slope * x) <= CAP
-    known = problem(choice, most, aggregated=False)
-    return from_cvxpy(
-        cost, [cap, *limits], known.domain, known.constants, domain_binds=known.domain_binds
-    )
 
 
 def play(
@@ -93,7 +70,7 @@ def play(
     ]
     found = sweep(cells, progress=False).check()
     runs = [found[one.name] for one in contestants]
-    data = xr.Dataset(
+    return xr.Dataset(
         {
             "cost": (
                 ("contestant", "round"),
@@ -109,19 +86,10 @@ def play(
             "demand_mw": (("round",), series.values),
             "hours": (("round",), np.asarray(series.elapsed, float)),
         },
-        coords={
-            "contestant": [one.name for one in contestants],
-            "label": ("contestant", [one.label for one in contestants]),
-            "parameters": (
-                "contestant",
-                [described(one.make(instance.constants, len(d))) for one in contestants],
-            ),
-            "round": np.arange(1, len(d) + 1),
-        },
+        coords=coordinates(contestants, instance, len(d)) | {"round": np.arange(1, len(d) + 1)},
         attrs={
             "choice": choice.label,
             "source": series.source,
-            "repairs": "; ".join(series.repairs),
             "mean_demand": choice.mean_demand,
             "constants": ", ".join(
                 f"{SYMBOLS[n]} = {v:.4g}"
@@ -130,7 +98,6 @@ def play(
             ),
         },
     )
-    return data
 
 
 def _cost_of(x: Array, d: Array) -> Array:

@@ -8,36 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...arena.contest import Contestant, contest
 from ...arena.streams.doubly_stochastic import Choice, permutations, problem
 from ...engine import Array
-from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...runs import metrics
 from ...sweeps import Cell, sweep
-from ..contestants import for_strongly_convex_losses
+from ..contestants import Contestant, contest, for_strongly_convex_losses
 
 if TYPE_CHECKING:
     import xarray
 
-    from ...modelling.model import Model
-
-__all__ = ["CHOICES", "Choice", "model", "permutations", "play", "problem"]
+__all__ = ["CHOICES", "Choice", "permutations", "play", "problem"]
 
 
 CHOICES = (Choice(), Choice(5), Choice(15))
-
-
-def model(choice: Choice = CHOICES[0]) -> Model:
-    """Return the same problem, written in CVXPY. The data of a round are the matrix Y_t itself."""
-    cp = optional("cvxpy")
-
-    from ...modelling.model import from_cvxpy
-
-    shape, known = (choice.size, choice.size), problem(choice, aggregated=False)
-    x, y = cp.Variable(shape, name="x"), cp.Parameter(shape, name="y", bounds=[0, 1])
-    doubly_stochastic = [cp.sum(x, axis=1) == 1, cp.sum(x, axis=0) == 1, x >= 0]
-    return from_cvxpy(0.5 * cp.sum_squares(x - y), doubly_stochastic, known.domain, known.constants)
 
 
 def play(

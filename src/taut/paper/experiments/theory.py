@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BETAS", "NAMES", "Case", "cases", "largest_temperature", "play", "worst_case_costs"]
 
-Arrays = dict[str, Array]
+Make = Callable[[Constants, int], Learner]
 
 BETAS = (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)
 ANGLE = 0.1
@@ -45,6 +45,24 @@ NAMES = {
     "excess": "excess",
 }
 """Names of the variables in the dataset, and the quantities they hold."""
+RANDOM, WORST = "random", "worst-case"
+"""The costs of the paper, and those of `worst_case_costs`."""
+_FIRST, _REMARK = "Theorem 1, Propositions 2 and 3", "remark after Proposition 5"
+KINDS = {
+    "theorem-1": ("Clipped-OGD, toy", _FIRST, RANDOM),
+    "paper-step": ("Clipped-OGD, the paper's step", _FIRST, RANDOM),
+    "worst-case": ("Clipped-OGD, the paper's step, worst case", _FIRST, WORST),
+    "proposition-5": ("A-OGD clipped, toy", "Proposition 5", RANDOM),
+    "clipped-worst-5": ("A-OGD clipped, worst case", "Proposition 5", WORST),
+    "squares-5": ("A-OGD, squared constraint", _REMARK, RANDOM),
+    "lemma-1": ("Clipped-OGD, smooth constraint", "Lemma 1", RANDOM),
+    "theorem-2": ("Our-strong, strongly convex toy", "Theorem 2", RANDOM),
+    "theorem-2-inside": ("Our-strong, optimum inside", "Theorem 2", RANDOM),
+    "proposition-4": ("OGD clipped, toy", "Proposition 4", RANDOM),
+    "clipped-worst-4": ("OGD clipped, worst case", "Proposition 4", WORST),
+    "squares-4": ("OGD, squared constraint", _REMARK, RANDOM),
+}
+"""Kinds of cases: the label, the result that is tested, and the costs."""
 
 
 @dataclass(frozen=True)
@@ -59,172 +77,58 @@ class Case:
     """The problem that is played, as a function of the horizon."""
     scored: Problem
     """The problem whose loss and constraints are recorded, the same for all horizons."""
-    make: Callable[[Constants, int], Learner]
+    make: Make
     allowed: dict[str, float]
     """The growth exponents that the result allows, by quantity, logarithms apart."""
-    stream: str = "random"
-    """ "random": the costs of the paper; "worst-case": see `worst_case_costs`."""
+    stream: str = RANDOM
 
 
 def cases() -> tuple[Case, ...]:
     """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5 with
     the remark on squared constraints, Lemma 1, Proposition 1."""
-    plain, strong, inside, smooth = (
-        toy.problem(),
-        strongly_convex_toy(),
-        strongly_convex_toy(0.5),
-        smooth_toy(),
-    )
-    corners, squares = toy_by_corners(), squared(plain)
-    found = []
+    plain, smooth, corners = toy.problem(), smooth_toy(), toy_by_corners()
+    strong, inside, squares = strongly_convex_toy(), strongly_convex_toy(0.5), squared(plain)
+    found: list[Case] = []
+
+    def add(
+        kind: str, problem: Problem, make: Make, allowed: dict[str, float], beta: float = np.nan
+    ) -> None:
+        label, result, stream = KINDS[kind]
+        name = kind if np.isnan(beta) else f"{kind}-{beta:.3g}"
+        scored = plain if problem is squares else problem
+        played = _always(problem)
+        found.append(Case(name, label, result, beta, played, scored, make, allowed, stream))
+
     for beta in BETAS:
-        size = f"{beta:.3g}"
         trade, half = max(beta, 1 - beta), 1 - beta / 2
-        first, lemma = (
-            _powers(trade, half, 1 - beta, 0.0),
-            _powers(trade, half, 1 - beta, -beta / 3),
-        )
-        fifth = _powers(
-            trade, half, half, 0.0
-        )  # the squared violation is at most its range times the violation
-        found += [
-            Case(
-                f"theorem-1-{size}",
-                "Clipped-OGD, toy",
-                "Theorem 1, Propositions 2 and 3",
-                beta,
-                _always(plain),
-                plain,
-                _clipped(beta),
-                first,
-            ),
-            Case(
-                f"paper-step-{size}",
-                "Clipped-OGD, the paper's step",
-                "Theorem 1, Propositions 2 and 3",
-                beta,
-                _always(plain),
-                plain,
-                _literal(beta),
-                first,
-            ),
-            Case(
-                f"worst-case-{size}",
-                "Clipped-OGD, the paper's step, worst case",
-                "Theorem 1, Propositions 2 and 3",
-                beta,
-                _always(plain),
-                plain,
-                _literal(beta),
-                first,
-                "worst-case",
-            ),
-            Case(
-                f"proposition-5-{size}",
-                "A-OGD clipped, toy",
-                "Proposition 5",
-                beta,
-                _always(plain),
-                plain,
-                _adaptive(beta),
-                fifth,
-            ),
-            Case(
-                f"clipped-worst-5-{size}",
-                "A-OGD clipped, worst case",
-                "Proposition 5",
-                beta,
-                _always(plain),
-                plain,
-                _adaptive(beta),
-                fifth,
-                "worst-case",
-            ),
-            Case(
-                f"squares-5-{size}",
-                "A-OGD, squared constraint",
-                "remark after Proposition 5",
-                beta,
-                _always(squares),
-                plain,
-                _on_squares(beta),
-                fifth,
-            ),
-            Case(
-                f"lemma-1-{size}",
-                "Clipped-OGD, smooth constraint",
-                "Lemma 1",
-                beta,
-                _always(smooth),
-                smooth,
-                _clipped(beta),
-                lemma,
-            ),
-        ]
-    found += [
-        Case(
-            "theorem-2",
-            "Our-strong, strongly convex toy",
-            "Theorem 2",
-            np.nan,
-            _always(strong),
-            strong,
-            lambda c, T: ClippedOGD.strongly_convex(c),
-            _powers(0.0, 0.5, 0.0, 0.0),
-        ),
-        Case(
-            "theorem-2-inside",
-            "Our-strong, optimum inside",
-            "Theorem 2",
-            np.nan,
-            _always(inside),
-            inside,
-            lambda c, T: ClippedOGD.strongly_convex(c),
-            _powers(0.0, 0.5, 0.0, 0.0),
-        ),
-        Case(
-            "proposition-4",
-            "OGD clipped, toy",
-            "Proposition 4",
-            np.nan,
-            _always(plain),
-            plain,
-            lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
-            _powers(0.5, 0.75, 0.75, 0.0),
-        ),
-        Case(
-            "clipped-worst-4",
-            "OGD clipped, worst case",
-            "Proposition 4",
-            np.nan,
-            _always(plain),
-            plain,
-            lambda c, T: SaddlePoint.mahdavi(c, T, clipped=True),
-            _powers(0.5, 0.75, 0.75, 0.0),
-            "worst-case",
-        ),
-        Case(
-            "squares-4",
-            "OGD, squared constraint",
-            "remark after Proposition 5",
-            np.nan,
-            _always(squares),
-            plain,
-            SaddlePoint.mahdavi,
-            _powers(0.5, 0.75, 0.75, 0.0),
-        ),
-        Case(
-            "proposition-1",
-            "Clipped-OGD, log-sum-exp",
-            "Proposition 1, temperature T^(1/6)",
-            0.5,
-            lambda T: log_sum_exp(corners, largest_temperature(corners, T)),
-            corners,
-            _clipped(0.5),
-            _powers(0.5, 0.75, 0.5, -1 / 6),
-        ),
-    ]
-    return tuple(found)
+        first = _powers(trade, half, 1 - beta, 0.0)
+        # The squared violation is at most its range times the violation.
+        fifth = _powers(trade, half, half, 0.0)
+        add("theorem-1", plain, _clipped(beta), first, beta)
+        add("paper-step", plain, _literal(beta), first, beta)
+        add("worst-case", plain, _literal(beta), first, beta)
+        add("proposition-5", plain, _adaptive(beta), fifth, beta)
+        add("clipped-worst-5", plain, _adaptive(beta), fifth, beta)
+        add("squares-5", squares, _on_squares(beta), fifth, beta)
+        lemma = _powers(trade, half, 1 - beta, -beta / 3)
+        add("lemma-1", smooth, _clipped(beta), lemma, beta)
+    second, fourth = _powers(0.0, 0.5, 0.0, 0.0), _powers(0.5, 0.75, 0.75, 0.0)
+    add("theorem-2", strong, _strong, second)
+    add("theorem-2-inside", inside, _strong, second)
+    add("proposition-4", plain, _mahdavi, fourth)
+    add("clipped-worst-4", plain, _mahdavi, fourth)
+    add("squares-4", squares, SaddlePoint.mahdavi, fourth)
+    aggregated = Case(
+        "proposition-1",
+        "Clipped-OGD, log-sum-exp",
+        "Proposition 1, temperature T^(1/6)",
+        0.5,
+        lambda T: log_sum_exp(corners, largest_temperature(corners, T)),
+        corners,
+        _clipped(0.5),
+        _powers(0.5, 0.75, 0.5, -1 / 6),
+    )
+    return (*found, aggregated)
 
 
 def _powers(regret: float, violation: float, squared: float, peak: float) -> dict[str, float]:
@@ -341,21 +245,24 @@ def play(
 
     chosen = cases() if chosen is None else chosen
     c = toy.costs(seeds, max(horizons), seed)
-    random = [case for case in chosen if case.stream == "random"]
+    random = [case for case in chosen if case.stream == RANDOM]
     best = {
-        (id(instance), "random"): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss
+        (id(instance), RANDOM): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss
         for instance in _distinct(random)
     }
-    for instance in _distinct([case for case in chosen if case.stream == "worst-case"]):
-        columns = [
+    for instance in _distinct([case for case in chosen if case.stream == WORST]):
+        losses = [
             hindsight(instance, worst_case_costs(seeds, T), seeds=seeds).loss for T in horizons
         ]
-        best[id(instance), "worst-case"] = np.stack(columns, axis=-1)
+        best[id(instance), WORST] = np.stack(losses, axis=-1)
 
     cells = {(i, T): _cell(i, case, T, c, seeds) for i, case in enumerate(chosen) for T in horizons}
     played = sweep(cells.values(), progress=False).check()
 
-    def one(number: int, case: Case) -> tuple[Arrays, Arrays, Arrays]:
+    columns: dict[str, list[Array]] = {
+        f"{kind}{name}": [] for name in NAMES for kind in ("", "bound_", "trivial_")
+    }
+    for number, case in enumerate(chosen):
         measured, promised, trivial = [], [], []
         for i, horizon in enumerate(horizons):
             cell = cells[number, horizon]
@@ -367,17 +274,11 @@ def play(
             every = trivial_limits(case.scored, horizon, run.stream)
             regret = every.of_regret(run.totals.loss, measured[-1]["regret"])
             trivial.append(every.by_quantity | ({} if regret is None else {"regret": regret}))
-        values = {name: np.stack([m[q] for m in measured], axis=-1) for name, q in NAMES.items()}
-        limits = {
-            name: np.asarray([p.get(q, np.nan) for p in promised]) for name, q in NAMES.items()
-        }
-        return (
-            values,
-            limits,
-            {name: np.asarray([t.get(q, np.inf) for t in trivial]) for name, q in NAMES.items()},
-        )
+        for name, q in NAMES.items():
+            columns[name].append(np.stack([m[q] for m in measured], axis=-1))
+            columns[f"bound_{name}"].append(np.asarray([p.get(q, np.nan) for p in promised]))
+            columns[f"trivial_{name}"].append(np.asarray([t.get(q, np.inf) for t in trivial]))
 
-    found = [one(number, case) for number, case in enumerate(chosen)]
     data = xr.Dataset(
         coords={
             "case": [case.name for case in chosen],
@@ -389,28 +290,17 @@ def play(
         }
     )
     for name, quantity in NAMES.items():
-        data[name] = (
-            ("case", "seed", "horizon"),
-            np.stack([values[name] for values, _, _ in found]),
-        )
-        data[f"bound_{name}"] = (
-            ("case", "horizon"),
-            np.stack([limits[name] for _, limits, _ in found]),
-        )
-        data[f"trivial_{name}"] = (
-            ("case", "horizon"),
-            np.stack([trivial[name] for _, _, trivial in found]),
-        )
+        data[name] = (("case", "seed", "horizon"), np.stack(columns[name]))
+        for kind in ("bound_", "trivial_"):
+            data[f"{kind}{name}"] = (("case", "horizon"), np.stack(columns[f"{kind}{name}"]))
         rates = [
-            fit(quantity, horizons, values[name], case.allowed)
-            for case, (values, _, _) in zip(chosen, found, strict=True)
+            fit(quantity, horizons, values, case.allowed)
+            for case, values in zip(chosen, columns[name], strict=True)
         ]
         for part in ("exponent", "low", "high", "theory"):
             key = "measured" if part == "exponent" else part
-            data[f"{key}_{name}"] = (
-                ("case",),
-                np.asarray([getattr(rate, part) for rate in rates], float),
-            )
+            numbers = np.asarray([getattr(rate, part) for rate in rates], float)
+            data[f"{key}_{name}"] = (("case",), numbers)
     # Proposition 1 as printed has no temperature. The smallest value of its aggregate shows whether
     # it leaves a feasible decision.
     data["literal_log_sum_exp"] = ((), find_feasible(log_sum_exp(toy_by_corners(), 1.0))[1])
@@ -423,7 +313,7 @@ def _cell(number: int, case: Case, horizon: int, random: Array, seeds: int) -> C
     return Cell(
         case.make(instance.constants, horizon),
         instance,
-        random if case.stream == "random" else worst_case_costs(seeds, horizon),
+        random if case.stream == RANDOM else worst_case_costs(seeds, horizon),
         horizon=horizon,
         seeds=seeds,
         score=None if instance is case.scored else case.scored,
@@ -457,17 +347,25 @@ def _always(instance: Problem) -> Callable[[int], Problem]:
     return lambda horizon: instance
 
 
-def _clipped(beta: float) -> Callable[[Constants, int], Learner]:
+def _strong(c: Constants, T: int) -> Learner:
+    return ClippedOGD.strongly_convex(c)
+
+
+def _mahdavi(c: Constants, T: int) -> Learner:
+    return SaddlePoint.mahdavi(c, T, clipped=True)
+
+
+def _clipped(beta: float) -> Make:
     return lambda c, T: ClippedOGD.tuned(c, T, beta)
 
 
-def _literal(beta: float) -> Callable[[Constants, int], Learner]:
+def _literal(beta: float) -> Make:
     return lambda c, T: ClippedOGD.tuned(c, T, beta, rule="paper")
 
 
-def _adaptive(beta: float) -> Callable[[Constants, int], Learner]:
+def _adaptive(beta: float) -> Make:
     return lambda c, T: SaddlePoint.jenatton(c, beta, clipped=True)
 
 
-def _on_squares(beta: float) -> Callable[[Constants, int], Learner]:
+def _on_squares(beta: float) -> Make:
     return lambda c, T: SaddlePoint.jenatton(c, beta)

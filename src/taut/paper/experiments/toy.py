@@ -8,37 +8,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...arena.contest import Contestant, contest
 from ...arena.streams.toy import Choice, costs, problem
 from ...engine import Array
-from ...extras import optional
 from ...judge.hindsight import hindsight
 from ...problem.problem import Problem
 from ...sweeps import Cell, sweep
-from ..contestants import for_convex_losses
+from ..contestants import Contestant, contest, for_convex_losses
 
 if TYPE_CHECKING:
     import xarray
 
-    from ...modelling.model import Model
-
-__all__ = ["CHOICES", "Choice", "costs", "model", "play", "problem", "trajectories"]
+__all__ = ["CHOICES", "Choice", "costs", "play", "problem", "trajectories"]
 
 TRAJECTORY = 8000
 
 
 CHOICES = (Choice(), Choice(2**0.5), Choice(1.2))
-
-
-def model(choice: Choice = CHOICES[0]) -> Model:
-    """Return the same problem, written in CVXPY."""
-    cp = optional("cvxpy")
-
-    from ...modelling.model import from_cvxpy
-
-    x, c = cp.Variable(2, name="x"), cp.Parameter(2, name="c")
-    known = problem(choice)
-    return from_cvxpy(c @ x, [cp.norm1(x) <= 1], known.domain, known.constants)
 
 
 def play(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import files
-from . import captions, paper, theory
+from . import paper, theory
 
 if TYPE_CHECKING:
     import xarray
@@ -27,85 +27,129 @@ FIGURES = "figures"
 
 @dataclass(frozen=True)
 class Picture:
-    """One figure: its file name, title and experiment, and the functions that draw it and write its
-    caption."""
+    """One figure: its file name, title and experiment, the function that draws it, and its caption,
+    in which attributes of the dataset stand in braces."""
 
     name: str
     title: str
     experiment: str
     draw: Callable[..., Figure]
-    caption: Callable[[xarray.Dataset], str]
+    caption: str
 
 
-def _both(
-    name: str, title: str, experiment: str, draw: Any, caption: Any
-) -> tuple[Picture, Picture]:
-    """Return the figure with the paper's parameters and the same figure with the scale-aware
+_RULES = {
+    "": "All learners use the parameters of the paper.",
+    "-scale-aware": "Clipped-OGD uses the scale-aware rule, which has separate bounds on the "
+    "gradients of losses and constraints; the other learners use the parameters of the paper.",
+}
+
+
+def _both(name: str, title: str, experiment: str, draw: Any, caption: str) -> Iterator[Picture]:
+    """Yield the figure with the paper's parameters and the same figure with the scale-aware
     rule."""
-    aware = {"rule": "scale-aware"}
-    return (
-        Picture(name, title, experiment, draw, caption),
-        Picture(
-            f"{name}-scale-aware",
-            f"{title}, scale-aware steps",
-            experiment,
-            partial(draw, **aware),
-            partial(caption, **aware),
-        ),
-    )
+    for suffix, rule in _RULES.items():
+        drawn = partial(draw, rule="scale-aware") if suffix else draw
+        shown = f"{title}, scale-aware steps" if suffix else title
+        yield Picture(f"{name}{suffix}", shown, experiment, drawn, f"{caption} {rule}")
 
 
+_SUMS = (
+    "Lines are means over the sequences, shaded areas their range; {choice}. In a signed sum, "
+    "rounds with slack offset rounds with violations; in a clipped sum they do not. A learner can "
+    "reduce its regret by leaving the feasible set, so regret has to be read together with the "
+    "clipped violation."
+)
 GALLERY = (
     *_both(
         "figure-1-trajectories",
         "Fig. 1: toy, trajectories",
         "toy",
         paper.trajectories,
-        captions.trajectories,
+        "Decisions on one sequence of T = {walk} rounds, one panel per \u03b2. OGD has no \u03b2 "
+        "and is the same in both panels. The feasible set is shaded; the dotted circle is the "
+        "outer ball, R = {radius:.3g}. Compare how far the paths are from the boundary after they "
+        "have reached it, and whether they end at the star.",
     ),
-    *_both(
-        "figure-4-toy", "Appendix figure: toy, sums against T", "toy", paper.sums, captions.sums
-    ),
+    *_both("figure-4-toy", "Appendix figure: toy, sums against T", "toy", paper.sums, _SUMS),
     *_both(
         "figure-2-doubly-stochastic",
         "Fig. 2: doubly stochastic matrices",
         "doubly-stochastic",
         paper.sums,
-        captions.sums,
+        f"{_SUMS} An equality h = 0 is written as h and -h, whose maximum is never negative, so "
+        "nothing can cancel in the first panel (b). The paper does not say what its panel shows. "
+        "The second panel (b) is the other reading: the signed sum of every constraint by itself, "
+        "of which the largest is drawn.",
     ),
     *_both(
         "figure-3-dispatch",
         "Fig. 3: economic dispatch",
         "dispatch",
         paper.dispatch,
-        captions.dispatch,
+        "(a) is the demand that the learner sees, rescaled from {source}; {choice}. In (b), values "
+        "above 0 mean that emissions exceed the cap of 100 or that a generator exceeds its "
+        "limits; the panel with Clipped-OGD only has its own scale. In (c), compare the curves "
+        "with the dashed line: a learner that stays at its first decision violates no constraint "
+        "but does not serve the demand.",
     ),
     Picture(
         "theory-clipped",
         "Theorem 1 and Lemma 1: growth and bounds",
         "theory",
         theory.clipped,
-        captions.clipped,
+        "Clipped-OGD with the scale-aware rule, \u03b2 from light to dark. Solid lines are "
+        "measured values, dashed lines of the same colour their explicit bounds. A larger \u03b2 "
+        "gives less violation and more regret: compare the order of the curves in (a) with that "
+        "in (b) and (c). In (d) the constraint is smooth, and theory says that the largest "
+        "violation in a round decreases with T. A curve that is no steeper than its dashed bound "
+        "has the rate of the theorem.",
     ),
     Picture(
         "theory-regret",
         "Theorem 1 and Proposition 3: regret with the paper's step",
         "theory",
         theory.regret,
-        captions.regret,
+        "Clipped-OGD with the step that the paper prints, \u03b2 from light to dark. In (a) losses "
+        "are random. There the learner can do better than every fixed decision, because it may "
+        "leave the feasible set, so regret can be negative and says little about the rate. In (b) "
+        "costs alternate at first and are then constant, which makes both terms of the bound grow "
+        "as fast as they can. Solid lines that run along their dashed bounds show that the bounds "
+        "cannot be improved by much.",
     ),
     Picture(
-        "theory-strong", "Theorem 2 and Proposition 1", "theory", theory.strong, captions.strong
+        "theory-strong",
+        "Theorem 2 and Proposition 1",
+        "theory",
+        theory.strong,
+        "(a), (b) Strongly convex losses. T is on a logarithmic axis, on which O(log T) is a "
+        "straight line; regret should stay below the dashed bound. Regret can be negative, because "
+        "a learner can leave the feasible set and can adapt to the losses, which the best fixed "
+        "decision cannot. (c) Four constraints are aggregated by log-sum-exp with the largest "
+        "temperature that Lemma 1 allows, which is of the order T^(1/6). The largest violation in "
+        "a round should decrease at least as fast as the dotted line, T to the power \u22121/6, "
+        "and stay below the dashed bound of the lemma. As printed, with temperature 1, no decision "
+        "is feasible at all.",
     ),
     Picture(
-        "theory-baselines", "Propositions 4 and 5", "theory", theory.baselines, captions.baselines
+        "theory-baselines",
+        "Propositions 4 and 5",
+        "theory",
+        theory.baselines,
+        "The earlier methods with the clipped Lagrangian. Solid lines are the clipped violation, "
+        "dashed lines its explicit bound. If a solid line is steeper than its dashed line, the "
+        "asymptotic rate is not reached at these horizons.",
     ),
     Picture(
         "theory-exponents",
         "Growth exponents, measured and allowed",
         "theory",
         theory.exponents,
-        captions.exponents,
+        "Dots are growth exponents fitted over the horizons, with their confidence intervals, "
+        "which are mostly narrower than the dot. Black ticks are the largest exponents that theory "
+        "allows. A dot should be to the left of its tick; those to the right are drawn hollow. "
+        "Rows without a dot have no exponent, for example because regret is negative. Theory "
+        "describes large T: an exponent measured at these horizons can exceed it although the "
+        "explicit bound holds.",
     ),
 )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ... import files
-from .. import beyond
+from ..criteria import LOOKS
 from ..datasets import names, title_of
 from ..figures.gallery import FIGURES, pictures
 from ..reproduce import EXPERIMENTS
@@ -21,24 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-_CLASSES = {
-    "holds": "holds",
-    "not asymptotic yet": "yet",
-    "holds in part": "part",
-    "fails": "fails",
-}
-_MARKS = {
-    "holds": "\u2713",
-    "not asymptotic yet": "\u2026",
-    "holds in part": "\u25d0",
-    "fails": "\u2717",
-}
-_VERBS = {
-    "holds": ("holds", "hold"),
-    "not asymptotic yet": ("is not asymptotic yet", "are not asymptotic yet"),
-    "holds in part": ("holds in part", "hold in part"),
-    "fails": ("fails", "fail"),
-}
 _FIRST = "figure-1-trajectories"
 """The figure that is shown at the beginning of the page."""
 _SYMBOLS = {
@@ -88,7 +70,6 @@ def write_report(folder: str | Path) -> Path:
         options=claims["options"],
         versions=claims["versions"],
         timing=_timing(_read(folder / "timing.json")),
-        beyond=_beyond(folder),
     )
     path = folder / "report.html"
     files.write_atomically(path, page.encode())
@@ -106,8 +87,8 @@ def _claim(one: dict[str, Any]) -> dict[str, Any]:
         one["survives"] if others else None
     ]
     return one | {
-        "css": _CLASSES[one["verdict"]],
-        "mark": _MARKS[one["verdict"]],
+        "css": LOOKS[one["verdict"]].css,
+        "mark": LOOKS[one["verdict"]].mark,
         "others": others,
         "survives": survives,
         "figures": [(name, f"{value:.4g}") for name, value in one["figures"].items()],
@@ -117,10 +98,10 @@ def _claim(one: dict[str, Any]) -> dict[str, Any]:
 def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Return class, mark and text, such as "10 hold", of every verdict that occurs."""
     found = [one["verdict"] for one in claims]
-    counts = {verdict: found.count(verdict) for verdict in _CLASSES if verdict in found}
     return [
-        (_CLASSES[verdict], _MARKS[verdict], f"{n} {_VERBS[verdict][n > 1]}")
-        for verdict, n in counts.items()
+        (look.css, look.mark, f"{n} {look.verbs[n > 1]}")
+        for verdict, look in LOOKS.items()
+        if (n := found.count(verdict))
     ]
 
 
@@ -140,42 +121,10 @@ def _figures(folder: Path) -> Any:
             yield {
                 "name": picture.name,
                 "title": picture.title,
-                "caption": picture.caption(data),
+                "caption": picture.caption.format(**data.attrs),
                 "wide": _embedded(wide),
                 "narrow": _embedded(narrow),
             }
-
-
-def _beyond(folder: Path) -> dict[str, Any] | None:
-    """Return the comparison of all learners on the paper's experiments, if it was made, best loss
-    first."""
-    found = _read(folder / beyond.FILE)
-    wide, narrow = (folder / FIGURES / f"{beyond.PICTURE}{kind}.png" for kind in ("", "-narrow"))
-    if found is None or not (wide.is_file() and narrow.is_file()):
-        return None
-    tables = []
-    for name, (best, *played) in found.items():
-        rows = sorted(played, key=lambda row: row["loss"])
-        numbers = [
-            {
-                "learner": row["learner"],
-                **{key: f"{row[key]:.4g}" for key in ("loss", "violation", "peak")},
-            }
-            for row in [best, *rows]
-        ]
-        tables.append({"title": beyond.TITLES.get(name, name), "rows": numbers})
-    picture = {
-        "name": beyond.PICTURE,
-        "title": "All learners on the three experiments",
-        "caption": (
-            "Mean loss per round against clipped violation. Orange is the half-space family, blue "
-            "is Clipped-OGD, grey is every other method. Points further left violate less; "
-            "triangles lie outside the range."
-        ),
-        "wide": _embedded(wide),
-        "narrow": _embedded(narrow),
-    }
-    return {"tables": tables, "picture": picture}
 
 
 def _embedded(path: Path) -> dict[str, Any]:
@@ -211,7 +160,7 @@ def _ran(data: xarray.Dataset) -> list[str]:
         lines.append(f"{data.sizes['seed']} random sequences per horizon, T = {horizons}")
     else:
         lines.append(f"T = {data.sizes['round']:,} rounds")
-    for part in ("source", "repairs", "constants"):
+    for part in ("source", "constants"):
         if data.attrs.get(part):
             lines.append(
                 f"{part}: {_rounded(data.attrs[part])}"

@@ -1,5 +1,5 @@
 """Translations of CVXPY's atoms to JAX functions.
 
-Read `table` first: it lists every atom that is supported. The translations are in `affine`,
-`elementwise` and `spectral`; `kernels` has the numerical functions behind them.
+Read `table` first: it says which atoms are supported. `rules` has the translation of each, and
+`kernels` the numerical functions behind them.
 """

@@ -17,9 +17,7 @@ from cvxpy.atoms.atom import Atom
 from cvxpy.constraints.constraint import Constraint
 from cvxpy.expressions.leaf import Leaf
 
-from ..attributes import is_constant
-from . import affine, elementwise, spectral
-from .affine import Operation, Rule, is_negated
+from .rules import RULES, Operation, Rule, is_negated
 
 __all__ = [
     "REFUSED",
@@ -80,19 +78,8 @@ REFUSED: Mapping[str, str] = MappingProxyType(
 )
 
 # Reductions over all entries, for which the order of the entries in their argument does not matter.
-_ORDER_FREE = frozenset(
-    {
-        "Pnorm",
-        "PnormApprox",
-        "Sum",
-        "log_sum_exp",
-        "max",
-        "min",
-        "norm1",
-        "norm_inf",
-        "quad_over_lin",
-        "sum_largest",
-    }
+_ORDER_FREE = frozenset(("Pnorm", "PnormApprox", "Sum", "log_sum_exp", "max", "min")) | frozenset(
+    ("norm1", "norm_inf", "quad_over_lin", "sum_largest")
 )
 
 
@@ -108,15 +95,9 @@ def atom_classes() -> Iterator[type]:
                 yield kind
 
 
-def _table() -> Mapping[type, Rule]:
-    rules = {**affine.RULES, **elementwise.RULES, **spectral.RULES}
-    classes = sorted(atom_classes(), key=lambda kind: kind.__name__)
-    return MappingProxyType(
-        {kind: rules[kind.__name__] for kind in classes if kind.__name__ in rules}
-    )
-
-
-SUPPORTED: Mapping[type, Rule] = _table()
+SUPPORTED: Mapping[type, Rule] = MappingProxyType(
+    {kind: RULES[kind.__name__] for kind in atom_classes() if kind.__name__ in RULES}
+)
 
 
 class UnsupportedAtom(ValueError):
@@ -145,7 +126,9 @@ def refuse_unsupported(part: Any) -> None:
     queue, seen = [part], set[int]()
     while queue:
         node = queue.pop()
-        if id(node) in seen or (isinstance(node, Atom) and is_constant(node)):
+        if id(node) in seen or (
+            isinstance(node, Atom) and not node.variables() and not node.parameters()
+        ):
             continue
         seen.add(id(node))
         if not isinstance(node, (Constraint, Leaf)):

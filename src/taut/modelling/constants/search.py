@@ -1,20 +1,109 @@
-"""Constants by random search: the largest slope and value over decisions and data that mutation and
-selection find."""
+"""Values and gradients of a model at many points, and constants by random search: the largest slope
+and value over decisions and data that mutation and selection find."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ...engine import Array
-from ...problem.domains import Box, Domain
-from ...problem.sampling import sample_decisions
-from ..translation.parameters import Range, draw_parameters
-from .evaluation import Probe, Seen
+if TYPE_CHECKING:
+    from ..model import Model
 
-__all__ = ["Search"]
+from ...engine import Array
+from ...jaxpr.in_numpy import in_numpy
+from ...problem.domains import Box
+from ...problem.sampling import sample_decisions
+from ..recourse.inner_minimum import solves_programs
+from ..translation.attributes import is_symmetric, pattern, spans_of
+from ..translation.parameters import draw_parameters, parameter_range
+
+__all__ = ["Probe", "Search", "Seen"]
+
+
+NUMBERS = 1_000_000
+"""The largest number of entries of the Jacobians of one batch."""
+QUICK: dict[str, Any] = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
+"""This function runs a few times only: compiling it well takes longer than it runs."""
+LARGEST = 10_000_000
+"""Batches that compute more numbers than this are compiled: about a hundred of them are evaluated,
+for which NumPy would take longer."""
+
+
+class Seen(NamedTuple):
+    """Values and gradients at a batch of points w, each a flat decision followed by the flat
+    data."""
+
+    loss: Array
+    """(point,)"""
+    slope: Array
+    """(point, entry of w): the gradient of the loss in decision and data."""
+    values: Array
+    """(point, constraint)"""
+    slopes: Array
+    """(point, constraint, entry): their gradients, in the decision alone if they do not depend on
+    data."""
+
+
+class Probe:
+    """Evaluates a model at points w: small batches in NumPy, large ones by a compiled function."""
+
+    def __init__(self, model: Model) -> None:
+        self.size, self.count = model.size, model.count
+        self.width = self.size + sum(parameter.size for parameter in model.parameters)
+        self.takes_data = bool(model.constraints.takes_data)
+        self.costly = solves_programs(model.objective)
+        """Whether one evaluation takes so long that few should be made."""
+        self.batch = int(np.clip(NUMBERS // (self.count * self.width), 8, 256))
+        function = _function(model)
+        point = jax.ShapeDtypeStruct((self.width,), jnp.float64)
+        program = None if self.costly else in_numpy(jax.make_jaxpr(function)(point), 1)
+        points = np.zeros((self.batch, self.width))
+        if program is not None and program.work([points]) <= LARGEST:
+            self._call: Callable[[Array], Any] = lambda points: program.run([points])
+        else:
+            options = QUICK if jax.default_backend() == "cpu" else {}
+            lowered = jax.jit(jax.vmap(function)).lower(points)
+            self._call = lowered.compile(compiler_options=options)
+
+    def __call__(self, points: Array) -> Seen:
+        """Values and gradients at the points (point, entry of w)."""
+        short = -len(points) % self.batch
+        full = np.concatenate([points, np.repeat(points[-1:], short, axis=0)])
+        batches = np.split(full, len(full) // self.batch)
+        parts = [
+            np.concatenate([np.broadcast_to(a, (self.batch, *a.shape[1:])) for a in part])
+            for part in zip(*map(self._call, batches), strict=True)
+        ]
+        return Seen(*(part[: len(points)] for part in parts))
+
+
+def _function(model: Model) -> Callable[[jax.Array], Any]:
+    """Loss, constraints and their gradients at one point w."""
+
+    def split(w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        return w[: model.size].reshape(model.domain.shape), model.data_of(w[model.size :])
+
+    def loss(w: jax.Array) -> jax.Array:
+        return jnp.asarray(model.loss(*split(w)), w.dtype)
+
+    def values(v: jax.Array, w: jax.Array) -> jax.Array:
+        whole = v if v.size == w.size else jnp.concatenate([v, w[v.size :]])
+        return model.constraints.values(*split(whole))
+
+    def seen(w: jax.Array) -> tuple[jax.Array, ...]:
+        v = w if model.constraints.takes_data else w[: model.size]
+        jacobian = (jax.jacrev if model.count <= v.size else jax.jacfwd)(values)
+        return *jax.value_and_grad(loss)(w), values(v, w), jacobian(v, w)
+
+    return seen
+
 
 Score = Callable[[Seen], Array]
 
@@ -36,12 +125,13 @@ elsewhere."""
 class Search:
     """Samples points w = (decision, data) of a model and improves the best of them."""
 
-    def __init__(self, probe: Probe, domain: Domain, parameters: list[Any], known: Range) -> None:
-        self.probe, self.domain, self.parameters, self.known = probe, domain, parameters, known
+    def __init__(self, model: Model, probe: Probe) -> None:
+        self.probe, self.domain, self.parameters = probe, model.domain, model.parameters
+        self.known = parameter_range(model, model.domain)
         self.random = np.random.default_rng(0)
         self._generations = 1 if probe.costly else GENERATIONS
-        self._decisions = sample_decisions(domain, self.random, POOL).reshape(POOL, -1)
-        self._data = draw_parameters(parameters, known, self.random, POOL)
+        self._decisions = sample_decisions(self.domain, self.random, POOL).reshape(POOL, -1)
+        self._data = draw_parameters(self.parameters, self.known, self.random, POOL)
         self.start = np.concatenate(
             [self._decisions, self._data[self.random.permutation(POOL)]], axis=1
         )
@@ -90,9 +180,8 @@ class Search:
         for row in order[: 1 if self.probe.costly else 4]:
             ends = []
             for sign in (1.0, -1.0):
-                points = np.concatenate(
-                    [decisions, np.tile(self.start[row, n:], (len(decisions), 1))], axis=1
-                )
+                data = np.tile(self.start[row, n:], (len(decisions), 1))
+                points = np.concatenate([decisions, data], axis=1)
                 scores = _finite(sign * self.probe(points).loss)
                 for _ in range(self._generations):
                     parents = points[np.argsort(scores)[::-1][:PARENTS]]
@@ -141,10 +230,8 @@ class Search:
         moved = np.repeat(points[:, None, :], free.size, axis=1)
         moved[:, np.arange(free.size), free] += step
         seen = slopes(self.probe(np.concatenate([points, moved.reshape(-1, points.shape[1])])))
-        here, there = (
-            seen[: len(points)],
-            seen[len(points) :].reshape(*moved.shape[:2], *seen.shape[1:]),
-        )
+        here = seen[: len(points)]
+        there = seen[len(points) :].reshape(*moved.shape[:2], *seen.shape[1:])
         for k in range(len(points)):
             bend = np.moveaxis((there[k] - here[k])[:, :, free] / step[k][:, None, None], 0, 1)
             if np.all(np.isfinite(bend)):
@@ -164,17 +251,13 @@ class Search:
             children[:, :n] = np.where(rows, crossed, children[:, :n] + moved)
         else:
             children[:, :n] += moved
-        start = n
+        spans = spans_of(self.parameters, n)
         for parameter in self.parameters if data else ():
-            span = slice(start, start + parameter.size)
-            structured = any(
-                parameter.attributes.get(name)
-                for name in ("symmetric", "PSD", "NSD", "diag", "sparsity")
-            )
+            span = spans[parameter.id]
+            structured = is_symmetric(parameter) or not pattern(parameter).all()
             share = 0.3 if structured else 1.5 / parameter.size
             swapped = self.random.uniform(size=(count, 1 if structured else parameter.size)) < share
             children[:, span] = np.where(swapped, fresh[:, span], children[:, span])
-            start = span.stop
         return children
 
 

@@ -17,9 +17,8 @@ import pytest
 
 import taut
 from small_games import GAME, targets
-from taut.play import fingerprint
-from taut.play.description import Descriptions
-from taut.play.fingerprint import NUMERICS, numerics
+from taut.identity import Descriptions, programs
+from taut.identity.programs import NUMERICS, numerics
 from taut.sweeps.cell import prepare
 from taut.sweeps.sweep import Identities
 
@@ -252,9 +251,7 @@ def test_what_cannot_be_described_is_named():
 PROGRAM = """
 import functools, json, sys
 import numpy as np
-from taut.play import fingerprint
-from taut.play.description import Descriptions
-from taut.play.fingerprint import NUMERICS, numerics
+from taut.identity import Descriptions
 sys.path.insert(0, sys.argv[1])
 import recipes
 print(json.dumps(Descriptions().of(functools.partial(recipes.draw, {"b", "a", "c"}), "stream")))
@@ -311,5 +308,5 @@ def test_programs_that_contain_themselves_are_walked_once():
         def jaxpr(self):
             return self
 
-    (number,) = fingerprint._numbers(Program())
+    (number,) = programs._numbers(Program())
     np.testing.assert_array_equal(number, np.arange(3.0))

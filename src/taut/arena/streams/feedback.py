@@ -1,7 +1,9 @@
-"""Constraint values that are observed with errors: the toy, the polytope and a ball."""
+"""Streams of which learners do not see everything: constraint values with errors (the toy, the
+polytope and a ball), and values only at the points that are played (the toy and the pool)."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -12,11 +14,12 @@ import numpy as np
 from ...engine import Array
 from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
+from ...problem.feedback.bandit import Bandit
 from ...problem.feedback.noisy import Noisy
 from ...problem.problem import Problem
 from ..stream import Stream
-from . import polytope, toy
-from .linear import inner, unit_losses
+from . import half_spaces, toy
+from .half_spaces import inner, unit_losses
 
 __all__ = ["STREAMS"]
 
@@ -65,7 +68,7 @@ def _draw_ten(seed: int, rounds: int) -> Array:
     return unit_losses(seed, rounds, 10)
 
 
-_CLEAN = polytope.STREAMS[0]
+_CLEAN = half_spaces.STREAMS[0]
 
 
 def _stream(name: str, title: str, scale: float, **facts: Any) -> Stream:
@@ -84,6 +87,23 @@ def _stream(name: str, title: str, scale: float, **facts: Any) -> Stream:
         told={"sigma": noise.values.sigma},
         **facts,
         family="noisy",
+    )
+
+
+_POOL = next(one for one in half_spaces.STREAMS if one.name == "pool-adaptive")
+
+
+def _values_only(stream: Stream, source: str) -> Stream:
+    """The stream without gradients."""
+    return replace(
+        stream,
+        name=f"bandit-{stream.name.partition('-')[0]}",
+        title=f"{stream.title}; only values at one or two points are seen",
+        setting="values only",
+        feedback=Bandit(),
+        source=source,
+        known=dict(stream.known)
+        | {"feedback": "values at the one or two points that a learner plays"},
     )
 
 
@@ -114,4 +134,6 @@ STREAMS = (
         draw=_draw_ten,
         known={"Slater gap": "0.125", "smoothness": "1", "error bound": "0.5"},
     ),
+    _values_only(toy.STREAMS[0], "the toy of Yuan & Lamperski, NeurIPS 2018, without gradients"),
+    _values_only(_POOL, "half-spaces that come back, without gradients"),
 )

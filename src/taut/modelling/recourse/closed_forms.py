@@ -1,5 +1,4 @@
-"""Variables that are chosen after the data of a round: minimised out of the model, exactly, before
-it is built.
+"""Variables that are chosen after the data of a round and whose best value is an expression.
 
 An epigraph variable `t >= r, t >= -r`, a slack `s >= g, s >= 0` or the two parts of `p - n == r`
 are not decisions: whoever writes them means the smallest value that the constraints allow once the
@@ -19,72 +18,14 @@ import numpy as np
 from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap
 from scipy import sparse
 
-from ..translation.attributes import limits
-from .inner_program import LinearIn, NoClosedForm, has, stated_rows
+from ..translation.inequalities import bounds_of
+from ..translation.reading import bound_constraints
+from .inner_program import LinearIn, NoClosedForm, has, linear_rows
 
-__all__ = [
-    "Bound",
-    "Minimised",
-    "Recourse",
-    "minimised_out",
-    "recourse",
-    "separated",
-    "variable_bounds",
-]
+__all__ = ["Minimised", "minimised_out", "separated", "variable_bounds"]
 
 PLAIN = ("nonneg", "nonpos", "pos", "neg", "bounds")
 """Attributes that are bounds; a recourse variable may have no others."""
-
-
-class Recourse(NamedTuple):
-    """Variables that are chosen after the data; an entry of a list of constraints."""
-
-    variables: tuple[Any, ...]
-
-
-def recourse(*variables: Any) -> Recourse:
-    """Mark variables as chosen after the data of a round are known, inside the list of constraints
-    of `taut.from_cvxpy`.
-
-    By default every variable is part of the decision, which is fixed before the data are known. A
-    recourse variable is minimised out of the round instead: the loss is the smallest one that it
-    allows. Three methods are tried in this order.
-
-    1. A variable that affine equations define, or that is bounded from one side while loss and
-       constraints are monotone in it, is replaced by an expression.
-    2. Otherwise all variables are minimised out together. If they form linear programs with few
-       dual vertices, the loss is the largest of as many affine functions.
-    3. Other linear and convex quadratic programs, also with costs that contain data, are solved in
-       every round by a compiled interior-point method; the multipliers give the gradient.
-
-    Coefficients in constraints and of squares must be numbers. Where no choice is feasible, a
-    constraint `choice of ...` on the decision is violated. `problem.recourse_values(decision,
-    data)` returns what is chosen.
-
-    >>> import cvxpy as cp, taut
-    >>> x, t = cp.Variable(2, name="x", bounds=[-1, 1]), cp.Variable(name="t")
-    >>> c = cp.Parameter(2, name="c", bounds=[-1, 1])
-    >>> model = taut.from_cvxpy(
-    ...     t, [t >= c @ x - 1, t >= 1 - c @ x, taut.recourse(t)]
-    ... )  # the loss |c x - 1|
-    >>> print(*(variable.name() for variable in model.variables))
-    x
-    >>> stock, demand = (
-    ...     cp.Variable(2, name="stock", bounds=[0, 5]),
-    ...     cp.Parameter(2, name="demand", bounds=[0, 4]),
-    ... )
-    >>> sold = cp.Variable(2, name="sold", nonneg=True)
-    >>> rows = [sold <= stock, sold <= demand, cp.sum(sold) <= 5, taut.recourse(sold)]
-    >>> shop = taut.from_cvxpy(cp.sum(stock) - 3 * cp.sum(sold), rows)
-    >>> shop.recourse_values([3.0, 1.0], {"demand": [2.0, 2.0]})["sold"].round(6).tolist()
-    [2.0, 1.0]
-    """
-    for variable in variables:
-        if not isinstance(variable, cp.Variable):
-            raise TypeError(f"recourse: got {variable!r}; expected CVXPY variables")
-    if not variables:
-        raise TypeError("recourse: got no variable; expected at least one")
-    return Recourse(variables)
 
 
 class Minimised(NamedTuple):
@@ -113,27 +54,33 @@ def minimised_out(
     values: dict[Any, Any] = {}
     left = list(variables)
     while left:
-        found = None
-        reasons = []
-        for variable in left:
-            try:
-                found = variable, _solved(variable, loss, constraints, fixed, left)
-                break
-            except NoClosedForm as reason:
-                reasons.append(str(reason))
-        if found is None:
-            raise NoClosedForm(reasons[0])
-        variable, (best, kept) = found
-        left = [one for one in left if one is not variable]
+        variable, best, constraints = _first_solved(left, loss, constraints, fixed)
+        left = [other for other in left if other is not variable]
         swap = {id(variable): best}
-        loss = loss.tree_copy(dict(swap))
-        constraints = [one.tree_copy(dict(swap)) if has(one, [variable]) else one for one in kept]
+        loss, *constraints = (
+            part.tree_copy(dict(swap)) if has(part, [variable]) else part
+            for part in (loss, *constraints)
+        )
         values[variable] = best
-        if has(loss, [variable]) or any(has(one, [variable]) for one in constraints):
+        if any(has(part, [variable]) for part in (loss, *constraints)):
             raise NoClosedForm(
                 f"{variable.name()} is inside an atom whose parts cannot be replaced"
             )
     return Minimised(loss, constraints, values)
+
+
+def _first_solved(
+    variables: list[Any], loss: Any, constraints: list[Any], fixed: Mapping[int, Any]
+) -> tuple[Any, Any, list[Any]]:
+    """The first variable that has a best value, that value, and the constraints without those that
+    define it."""
+    reasons = []
+    for variable in variables:
+        try:
+            return variable, *_solved(variable, loss, constraints, fixed)
+        except NoClosedForm as reason:
+            reasons.append(reason)
+    raise reasons[0]
 
 
 def variable_bounds(variable: Any) -> list[Any]:
@@ -145,17 +92,7 @@ def variable_bounds(variable: Any) -> list[Any]:
     ]
     if others:
         raise NoClosedForm(f"{variable.name()} has the attribute {others[0]}")
-    low, high = variable.attributes.get("bounds") or (None, None)
-    constraints = [variable >= low] if isinstance(low, cp.Expression) else []
-    constraints += [variable <= high] if isinstance(high, cp.Expression) else []
-    lower, upper = limits(variable)
-    for edge, sign in ((lower, 1.0), (upper, -1.0)):
-        finite = np.isfinite(edge)
-        if finite.all():
-            constraints.append(sign * variable >= sign * edge)
-        elif finite.any():
-            constraints.append(sign * variable[finite] >= sign * edge[finite])
-    return constraints
+    return [*bound_constraints(variable), *bounds_of(variable)]
 
 
 class Bound(NamedTuple):
@@ -169,24 +106,20 @@ class Bound(NamedTuple):
 
 
 def _solved(
-    variable: Any, loss: Any, constraints: list[Any], fixed: Mapping[int, Any], later: list[Any]
+    variable: Any, loss: Any, constraints: list[Any], fixed: Mapping[int, Any]
 ) -> tuple[Any, list[Any]]:
     """The best value of a variable, and the constraints without those that define it."""
-    mine = [one for one in constraints if has(one, [variable])]
-    bounds = [separated(one, variable, fixed) for one in mine]
-    equations = [one for one in bounds if one is not None and one.equality]
+    mine = [constraint for constraint in constraints if has(constraint, [variable])]
+    bounds = [bound for each in mine if (bound := separated(each, variable, fixed)) is not None]
+    equations = [bound for bound in bounds if bound.equality]
     if equations:
-        return _defined(variable, equations), [
-            one for one in constraints if not any(one is e.constraint for e in equations)
-        ]
-    inequalities = [one for one in bounds if one is not None]
+        return _defined(variable, equations), _without(constraints, equations)
     for sign in (-1.0, 1.0):  # bounded from below, from above
-        used = [one for one in inequalities if _one_sided(one.matrix, sign)]
+        used = [bound for bound in bounds if _one_sided(bound.matrix, sign)]
         if not used or not _covered(used, variable):
             continue
-        best = _extreme(variable, used, sign)
-        rest = [one for one in constraints if not any(one is u.constraint for u in used)]
-        if _monotone(variable, best, sign, [loss, *(one for one in rest if has(one, [variable]))]):
+        best, rest = _extreme(variable, used, sign), _without(constraints, used)
+        if _monotone(variable, best, sign, [loss, *(c for c in rest if has(c, [variable]))]):
             return best, rest
     raise NoClosedForm(
         f"{variable.name()} has no bound such as t >= g(x) that keeps the loss from decreasing "
@@ -194,20 +127,21 @@ def _solved(
     )
 
 
+def _without(constraints: list[Any], bounds: list[Bound]) -> list[Any]:
+    return [c for c in constraints if not any(c is bound.constraint for bound in bounds)]
+
+
 def separated(constraint: Any, variable: Any, fixed: Mapping[int, Any]) -> Bound | None:
     """The part of a constraint that is linear in the variable alone, and the rest; None if it has
     no such form."""
-    stated = stated_rows(constraint)
-    if stated is None:
-        return None
-    expression, equality = stated
-    form = LinearIn([variable], fixed).finite(expression)
-    if form is None:
+    rows = linear_rows(constraint)
+    form = None if rows is None else LinearIn([variable], fixed).finite(rows.expression)
+    if rows is None or form is None:
         return None
     matrix = sparse.csr_matrix(form.matrix)
     matrix.eliminate_zeros()
-    rest = expression.tree_copy({id(variable): cp.Constant(np.zeros(variable.shape))})
-    return Bound(constraint, matrix, rest, equality)
+    rest = rows.expression.tree_copy({id(variable): cp.Constant(np.zeros(variable.shape))})
+    return Bound(constraint, matrix, rest, rows.equality)
 
 
 def _defined(variable: Any, equations: list[Bound]) -> Any:
@@ -240,17 +174,12 @@ def _covered(used: list[Bound], variable: Any) -> bool:
 def _extreme(variable: Any, used: list[Bound], sign: float) -> Any:
     """The largest lower bound of each entry, or the smallest upper bound."""
     parts, entries = [], []
-    for one in used:
-        flat = (
-            cp.vec(one.rest, order="C") if one.rest.ndim else cp.reshape(one.rest, (1,), order="C")
-        )
-        factors = -1 / one.matrix.data
-        parts.append(
-            float(factors[0]) * flat
-            if np.all(factors == factors[0])
-            else cp.multiply(factors, flat)
-        )
-        entries.append(one.matrix.indices)
+    for bound in used:
+        flat = cp.reshape(bound.rest, (bound.rest.size,), order="C")
+        factors = -1 / bound.matrix.data
+        alike = np.all(factors == factors[0])
+        parts.append(float(factors[0]) * flat if alike else cp.multiply(factors, flat))
+        entries.append(bound.matrix.indices)
     largest = cp.maximum if sign < 0 else cp.minimum
     order = np.arange(variable.size)
     if all(np.array_equal(where, order) for where in entries):
@@ -274,13 +203,9 @@ def _monotone(variable: Any, best: Any, sign: float, parts: list[Any]) -> bool:
     """
     first, second = cp.Variable(variable.shape), cp.Variable(variable.shape)
     probe = cp.maximum(first, second) if sign < 0 else cp.minimum(first, second)
-    probe = (
-        nonneg_wrap(probe)
-        if best.is_nonneg()
-        else nonpos_wrap(probe)
-        if best.is_nonpos()
-        else probe
-    )
-    copies = [part.tree_copy({id(variable): probe}) for part in parts]
-    loss, *rest = copies
+    if best.is_nonneg():
+        probe = nonneg_wrap(probe)
+    elif best.is_nonpos():
+        probe = nonpos_wrap(probe)
+    loss, *rest = (part.tree_copy({id(variable): probe}) for part in parts)
     return bool(loss.is_convex() and all(part.is_dcp() for part in rest))
