@@ -19,6 +19,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..jax_internals import bind
+from ..jaxpr.numpy_rules import is_ordinary, operation
 from ..jaxpr.walk import CALLS, called, equations, evaluate
 from .arithmetic import (
     add,
@@ -44,6 +45,7 @@ from .enclosure import ROUNDING, Enclosure, Interval, Space, Unknown, outward, r
 __all__ = [
     "CUSTOM",
     "MOVES",
+    "computed",
     "contraction",
     "enclose",
     "is_log_add_exp",
@@ -158,7 +160,9 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
         return [replace(one, noise=_noise("add", of, one, {})) for one in _moved(equation, of)]
     rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
     if all(one.known for one in of) and (rule is None or integer):
-        return [Enclosure.fixed(space, value) for value in _computed(equation, of)]
+        return [
+            Enclosure.fixed(space, value) for value in computed(equation, [one.low for one in of])
+        ]
     if rule is None or (integer and name not in _INTEGER):
         raise Unknown(f"the operation {name} has no bound")
     found = rule(*of, **equation.params)
@@ -207,16 +211,18 @@ def _largest(one: Enclosure) -> float:
     return float(np.max(one.value.size, initial=0))
 
 
-def _computed(equation: Any, of: Sequence[Enclosure]) -> list[Array]:
-    """The results of an operation on known numbers, by JAX itself."""
-    params = equation.params
-    if equation.primitive.name == "iota":  # frequent, and not worth a compilation
-        axes = [-1 if k == params["dimension"] else 1 for k in range(len(params["shape"]))]
-        line = np.arange(params["shape"][params["dimension"]], dtype=params["dtype"])
-        return [np.broadcast_to(line.reshape(axes), params["shape"])]
+def computed(equation: Any, operands: Sequence[Any]) -> list[Array]:
+    """The results of an operation on known numbers: in NumPy, or compiled by JAX, which takes
+    longer."""
+    variables = (*equation.invars, *equation.outvars)
+    made = None
+    if all(is_ordinary(variable.aval.dtype) for variable in variables):
+        made = operation(equation, 0, [True] * len(operands))
+    if made is None:
+        return [np.asarray(value) for value in bind(equation, operands)]
     types = [variable.aval.dtype for variable in equation.invars]
-    numbers = [np.asarray(one.low, dtype) for one, dtype in zip(of, types, strict=True)]
-    return [np.asarray(value) for value in bind(equation, numbers)]
+    result = made(*(np.asarray(one, dtype) for one, dtype in zip(operands, types, strict=True)))
+    return list(result) if equation.primitive.multiple_results else [np.asarray(result)]
 
 
 # -- Operations that move entries

@@ -38,7 +38,6 @@ from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
 __all__ = [
     "certify",
-    "check_reaction",
     "reacts_to_decisions",
     "with_announced",
     "with_checks",
@@ -192,7 +191,12 @@ def with_comparator(case: Case, best: Any = None) -> Case:
     previous = case.scored.previous
     if best is None:
         best, case = _best_fixed(case, case.scored, case.source)
-    _check_losses(best, case.run)
+    losses = () if best is None else np.shape(getattr(best, "loss", best))
+    if losses not in ((), (case.run.seeds,)):
+        raise ValueError(
+            f"best: got losses of shape {losses}; expected one per seed, {(case.run.seeds,)}, for "
+            "the whole run: taut.hindsight(problem, stream, seeds=...) without prefixes"
+        )
     if previous:
         # Theorems compare with a decision that is feasible after the run's own previous decisions,
         # which `with_memory` looks for. That this comparator does not exist refutes nothing.
@@ -245,8 +249,25 @@ def with_announced(case: Case) -> Case:
 
 
 def with_reaction(case: Case) -> Case:
-    """Add whether the data depend on the decisions, which some theorems exclude."""
-    reaction = check_reaction(case.run, remembers=case.memory is not None)
+    """Add whether the data depend on the decisions, which some theorems exclude, as far as the run
+    says where they come from."""
+    run, why = case.run, ""
+    if case.memory is not None:
+        why = "loss or constraints depend on the previous decision"
+    elif run.stream is None:
+        if not run.reacts:
+            return case
+        why = "the data came from an adversary, which sees decisions"
+    elif isinstance(run.stream, Adversary) and reacts_to_decisions(run.stream, run.first):
+        why = "the adversary reacts to the decisions"
+    if why:
+        names = Assumes.OBLIVIOUS, Assumes.STOCHASTIC
+        reaction = tuple(Assumption(str(name), REFUTED, why, {}) for name in names)
+    else:
+        why = "the data were given before the run"
+        if isinstance(run.stream, Adversary):
+            why = "what the adversary reveals does not depend on the decisions"
+        reaction = (Assumption(str(Assumes.OBLIVIOUS), VERIFIED, why),)
     return replace(case, checks=(*case.checks, *reaction))
 
 
@@ -302,16 +323,6 @@ def with_feasibility(case: Case) -> Case:
     return case if doubt is None else replace(case, checks=(*case.checks, doubt))
 
 
-def _check_losses(best: Any, run: Run) -> None:
-    """Refuse comparators without one loss per seed."""
-    shape = () if best is None else np.shape(getattr(best, "loss", best))
-    if shape not in ((), (run.seeds,)):
-        raise ValueError(
-            f"best: got losses of shape {shape}; expected one per seed, {(run.seeds,)}, for the "
-            "whole run: taut.hindsight(problem, stream, seeds=...) without prefixes"
-        )
-
-
 def _best_fixed(
     case: Case, problem: Problem, source: Stream | None, whose: str = "the problem"
 ) -> tuple[Hindsight | None, Case]:
@@ -349,35 +360,6 @@ def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
 
 _DECISION = object()
 """What depends on the decision."""
-
-
-def check_reaction(run: Run, remembers: bool) -> tuple[Assumption, ...]:
-    """Return what is known of the assumptions about where the data come from; nothing if the run
-    does not say.
-
-    Arguments:
-        run: of one learner.
-        remembers: whether loss or constraints depend on the previous decision, which is part of the
-            round's data then.
-    """
-    if remembers:
-        return _refuted("loss or constraints depend on the previous decision")
-    if run.stream is None:
-        return (
-            _refuted("the data came from an adversary, which sees decisions") if run.reacts else ()
-        )
-    if isinstance(run.stream, Adversary):
-        if reacts_to_decisions(run.stream, run.first):
-            return _refuted("the adversary reacts to the decisions")
-        why = "what the adversary reveals does not depend on the decisions"
-    else:
-        why = "the data were given before the run"
-    return (Assumption(str(Assumes.OBLIVIOUS), VERIFIED, why),)
-
-
-def _refuted(why: str) -> tuple[Assumption, ...]:
-    names = Assumes.OBLIVIOUS, Assumes.STOCHASTIC
-    return tuple(Assumption(str(name), REFUTED, why, {}) for name in names)
 
 
 def reacts_to_decisions(stream: Adversary, first: Any) -> bool:

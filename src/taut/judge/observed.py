@@ -8,6 +8,7 @@ exception among millions of rounds refutes a constant.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -138,7 +139,7 @@ def observe(
     played: list[Array] = []
     violating, excess = np.zeros((0, *shape)), np.zeros(0)
     path, last, start = np.zeros(run.seeds), None, 0
-    for decisions, data in replayed(run, problem, stream):
+    for decisions, data in _chunks(run, problem, stream):
         values = _looked_at(problem, decisions, data, references)
         for name in NAMES:
             seed, at = np.unravel_index(int(np.argmax(values[name])), values[name].shape)
@@ -173,6 +174,14 @@ def observe(
         **largest,
         **sizes,
     )
+
+
+def _chunks(run: Run, problem: Problem, stream: Stream | None) -> Iterable[tuple[Array, Any]]:
+    """Decisions and data of all rounds: those that a short run keeps, or else played again."""
+    source = stream or run.stream
+    if run.path is not None and source is not None and not source.reacts:
+        return ((run.path, source.block(0, run.horizon)),)
+    return replayed(run, problem, stream)
 
 
 def _moves(decisions: Array, before: Array | None) -> Array:

@@ -27,6 +27,7 @@ __all__ = ["PLAYED_REGRET", "certificate_of"]
 PLAYED_REGRET = "regret of the played problem"
 """Regret against the best decision of the problem that was played, where its feasible set is
 smaller than the scored one."""
+ADVICE = "advice, C1"
 ONLY_IF_NEEDED = {
     str(name)
     for name in (
@@ -179,24 +180,20 @@ def _measured(
             limit = None
             bounds = () if case.memory is None else case.memory.policy_guarantees(promised)
         yield Measured(name, "regret", regret, bounds, limit)
-    yield from _to_advisers(case)
+    if (
+        case.advised is not None
+    ):  # the loss beyond that of each adviser, on the path that was played
+        promised_to = Guarantee.none("regret", ADVICE, case.uncovered)
+        if not case.uncovered:
+            rests = (str(Assumes.CONVEX_LOSSES),)
+            promised_to = Guarantee("regret", float(case.advised.gap.max()), ADVICE, rests)
+        for k, values in enumerate(case.advised.regret.T, start=1):
+            yield Measured(f"regret to adviser {k}", "regret", values, (promised_to,), None)
     for name, values in metrics.measured(case.run).items():
         yield Measured(name, name, values, about_scored, limits.by_quantity.get(name))
     if case.announced is not None:
         peak, bounds = case.announced.peak, case.announced.guarantees()
         yield Measured(ANNOUNCED_VIOLATION, "peak violation", peak, bounds, None)
-
-
-def _to_advisers(case: Case) -> Iterator[Measured]:
-    """The loss beyond that of each adviser, on the path that was played, and C1."""
-    if case.advised is None:
-        return
-    bound = float(case.advised.gap.max())
-    promised = Guarantee("regret", bound, "advice, C1", (str(Assumes.CONVEX_LOSSES),))
-    if case.uncovered:
-        promised = Guarantee.none("regret", "advice, C1", case.uncovered)
-    for k, values in enumerate(case.advised.regret.T, start=1):
-        yield Measured(f"regret to adviser {k}", "regret", values, (promised,), None)
 
 
 def _rows(measured: Measured, refuted: set[str], rounding: float) -> Iterator[Row]:

@@ -16,13 +16,9 @@ from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import RECORDS, Run
 from .loop import KeptRecords
-from .simulation import Chunk, Simulation, default_chunk_length
+from .simulation import SHORT, Chunk, Simulation, default_chunk_length
 
 __all__ = ["known_decisions", "played_again", "replayed", "revealed_data"]
-
-QUICKLY = 2**19
-"""Numbers in the decisions of all seeds and rounds up to which a run is played again by a program
-that is compiled quickly."""
 
 
 def revealed_data(run: Run) -> Any:
@@ -156,7 +152,7 @@ def _prepared(
 
 def is_short(run: Run) -> bool:
     """Whether all decisions of a run are few numbers."""
-    return run.final[0].size * run.seeds * run.horizon <= QUICKLY
+    return run.final[0].size * run.seeds * run.horizon <= SHORT
 
 
 def _decisions(simulation: Simulation, chunk: Chunk) -> tuple[Any, Any]:

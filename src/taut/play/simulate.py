@@ -33,15 +33,13 @@ from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
 from .loop import KeptRecords
-from .simulation import FEW, Simulation
+from .simulation import FEW, SHORT, Simulation
 from .with_feedback import check_covered, default_learner
 
 __all__ = ["check_deadline", "deadline", "simulate"]
 
 
 LOG = logging.getLogger(__name__)
-PATH = 2**19
-"""Numbers in all decisions of a run that are kept for its certificate, at most."""
 
 
 def simulate(
@@ -281,7 +279,7 @@ def _shown(learners: Sequence[Learner]) -> str:
 def _path(record: frozenset[str], source: Stream, numbers: int) -> frozenset[str]:
     """Return what short runs keep for their certificates, which would play them again otherwise:
     all decisions, of so many numbers per round and seed."""
-    short = source.horizon <= FEW[-1] and source.horizon * source.seeds * numbers <= PATH
+    short = source.horizon <= FEW[-1] and source.horizon * source.seeds * numbers <= SHORT
     recorded = not record or "decisions" in record or source.reacts
     return frozenset(() if recorded or not short else ("path",))
 

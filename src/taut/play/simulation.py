@@ -51,6 +51,9 @@ less time."""
 
 ROOM = 64
 """The first size of a state that may grow."""
+SHORT = 2**19
+"""Numbers in the decisions of all seeds and rounds up to which they are kept for a certificate, and
+up to which a run is played again by a program that is compiled quickly."""
 
 
 class Carry(NamedTuple):

@@ -47,7 +47,7 @@ CURVED_ROWS = 4
 """Constraints up to which second derivatives are bounded."""
 OUTSIDE = 64
 """Units of rounding by which a vertex of the feasible set may lie outside the domain."""
-INTERVALS = "by interval arithmetic"
+INTERVALS, AFFINE = "by interval arithmetic", "affine functions by the traced program"
 
 
 @dataclass(frozen=True)
@@ -167,6 +167,8 @@ def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
     if ranges is not None:
         found["loss_lipschitz"] = Fact(ranges.lipschitz, PROVEN, rounds)
         found["loss_range"] = Fact(ranges.range, PROVEN, rounds)
+        if ranges.affine:
+            return found | {"convex_losses": Fact(1, PROVEN, AFFINE)}
     pieces = _if_known(_pieces, problem.loss, problem, stream)
     if pieces is not None:
         if pieces.convex:
@@ -219,8 +221,7 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
 
 
 def _convex(pieces: Pieces) -> Fact:
-    what = "maxima of affine functions" if pieces.sign else "affine functions"
-    return Fact(1, PROVEN, f"{what} by the traced program")
+    return Fact(1, PROVEN, f"maxima of {AFFINE}" if pieces.sign else AFFINE)
 
 
 def _steepest(pieces: Pieces) -> Fact:
@@ -251,8 +252,7 @@ def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[
     found: dict[str, Any] = {"convex_constraints": _convex(pieces)}
     if affine:
         found["constraint_smoothness"] = Fact(0.0, PROVEN, "all constraints are affine")
-    size = pieces.size
-    normals = _if_known(distinct, pieces.slopes.reshape(-1, size), pieces.offsets.ravel())
+    normals = _if_known(distinct, pieces.rows)
     if normals is None or not 0 < len(normals) <= MOST:
         return found
     seen = "" if stream is None else f" in the data of {stream.horizon:,} rounds"
@@ -278,9 +278,7 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
         return {}
     space = Space.of(domain)
     low, high = (space.low, space.high) if boxed else bounding_box(domain)
-    slopes, offsets = pieces.slopes.reshape(-1, size), pieces.offsets.ravel()
-    moving = np.any(slopes != 0, axis=1)
-    rows: Array = np.unique(np.column_stack([slopes, offsets])[moving], axis=0)
+    rows: Array = np.unique(pieces.rows[np.any(pieces.rows[:, :-1] != 0, axis=1)], axis=0)
     sides, levels, ball = np.zeros((0, size)), np.zeros(0), None
     if boxed:
         sides, levels = np.concatenate([np.eye(size), -np.eye(size)]), np.concatenate([high, -low])

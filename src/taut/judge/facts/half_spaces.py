@@ -21,9 +21,15 @@ import numpy as np
 
 from ...engine import Array, default_float
 from ...intervals.enclosure import Unknown
-from ...intervals.of_jaxpr import CUSTOM, MOVES, contraction, is_log_add_exp, rearrangement
+from ...intervals.of_jaxpr import (
+    CUSTOM,
+    MOVES,
+    computed,
+    contraction,
+    is_log_add_exp,
+    rearrangement,
+)
 from ...jax_internals import bind, derivative_file
-from ...jaxpr.numpy_rules import is_ordinary, operation
 from ...jaxpr.walk import CALLS, called, equations, evaluate
 
 __all__ = [
@@ -78,6 +84,11 @@ class Pieces:
         return int(self.functions.shape[-1]) - 1
 
     @property
+    def rows(self) -> Array:
+        """All affine functions, (function, entry of the decision and one more)."""
+        return self.functions.reshape(-1, self.size + 1)
+
+    @property
     def steepest(self) -> float:
         """The largest norm of a slope. A gradient is a mean of slopes, so none is larger."""
         return float(np.linalg.norm(self.slopes, axis=-1).max(initial=0))
@@ -107,16 +118,17 @@ def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = 
     return result
 
 
-def distinct(slopes: Array, offsets: Array) -> Array:
-    """Unit normals of the different half-spaces {x : slope.x + offset <= 0}, one for each.
+def distinct(functions: Array) -> Array:
+    """Unit normals of the different half-spaces {x : slope.x + offset <= 0}, one for each; the
+    offset is the last entry of a function.
 
     Pieces that do not depend on the decision and hold are left out.
     """
-    length = np.linalg.norm(slopes, axis=-1)
-    if np.any(offsets[length == 0] > 0):
+    length = np.linalg.norm(functions[:, :-1], axis=-1)
+    if np.any(functions[length == 0, -1] > 0):
         raise Unknown("a constraint does not depend on the decision and is violated")
     moving = length > 0
-    rows = np.column_stack([slopes[moving], offsets[moving]]) / length[moving][:, None]
+    rows = functions[moving] / length[moving][:, None]
     scale = np.maximum(1, np.abs(rows[:, -1:]))
     _, first = np.unique(np.round(rows / scale / SAME), axis=0, return_index=True)
     normals: Array = rows[np.sort(first), :-1]
@@ -143,27 +155,13 @@ def _apply(equation: Any, operands: list[Any]) -> Sequence[Any]:
     if name in CALLS and (not moves or has_usual_derivative(equation)):
         return evaluate(called(equation), operands, _apply, PLAIN_CALLS)
     if not moves:
-        return _computed(equation, operands)
+        return computed(equation, operands)
     if name in MOVES:
         return _moved(equation, operands)
     rule = _RULES.get(name)
     if rule is None:
         raise Unknown(f"the operation {name} is not piecewise affine, as far as is known")
     return [rule(*operands, **equation.params)]
-
-
-def _computed(equation: Any, operands: list[Any]) -> list[Array]:
-    """The results of an operation on known numbers: in NumPy, or compiled by JAX, which takes
-    longer."""
-    variables = (*equation.invars, *equation.outvars)
-    made = None
-    if all(is_ordinary(variable.aval.dtype) for variable in variables):
-        made = operation(equation, 0, [True] * len(operands))
-    if made is None:
-        return [np.asarray(value) for value in bind(equation, operands)]
-    types = [variable.aval.dtype for variable in equation.invars]
-    result = made(*(np.asarray(one, dtype) for one, dtype in zip(operands, types, strict=True)))
-    return list(result) if equation.primitive.multiple_results else [np.asarray(result)]
 
 
 def _constant(value: Any, size: int) -> Pieces:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 
@@ -56,7 +57,7 @@ def hoffman(
     ends = np.concatenate([offsets, -levels])
     counted = np.arange(len(rows)) < len(slopes)
     sizes = range(1, 1 + min(rows.shape))
-    total = sum(_binomial(len(rows), k) for k in sizes)
+    total = sum(math.comb(len(rows), k) for k in sizes)
     if total > SUBSETS:
         raise Unknown(f"the polyhedron has {total} sets of rows; at most {SUBSETS} are looked at")
     found = []
@@ -81,7 +82,7 @@ def vertices(slopes: Array, offsets: Array) -> Array | None:
     """All vertices of the polyhedron {x : slopes x + offsets <= 0}, in doubt more, (vertex, entry);
     None if it is not bounded, as far as is known, or empty."""
     count, size = slopes.shape
-    if count <= size or _binomial(count, size) > SUBSETS or _binomial(count, size - 1) > SUBSETS:
+    if count <= size or math.comb(count, size) > SUBSETS or math.comb(count, size - 1) > SUBSETS:
         return None
     length = np.linalg.norm(slopes, axis=1)
     units, ends = slopes / length[:, None], offsets / length
@@ -112,10 +113,6 @@ def _points_outwards(
     return outwards and bool(np.linalg.norm(ray) >= radius * (1 - SPHERE))
 
 
-def _binomial(n: int, k: int) -> int:
-    return int(np.prod([(n - i) / (i + 1) for i in range(k)]).round())
-
-
 def _smallest_normals(rows: Array, counted: Array, sets: Array) -> list[tuple[float, Array]]:
     """For each independent set of rows, the smallest norm of a combination whose weights are not
     negative and sum to 1 over the counted rows, if all its weights are in use."""
@@ -140,7 +137,6 @@ def _smallest_normals(rows: Array, counted: Array, sets: Array) -> list[tuple[fl
 def _active(rows: Array, ends: Array, sets: Array, low: Array, high: Array) -> Array | None:
     """Which rows are active at each vertex of the polyhedron in the box, (vertex, row), in doubt
     more; None if it has no vertex."""
-    size = rows.shape[1]
     chosen = rows[sets]
     units = chosen / np.linalg.norm(chosen, axis=2, keepdims=True)
     singular = np.linalg.svd(units, compute_uv=False)
@@ -152,5 +148,4 @@ def _active(rows: Array, ends: Array, sets: Array, low: Array, high: Array) -> A
     inside = np.all(values <= room, axis=1)
     spare = ROOM * np.max(high - low)
     inside &= np.all((points >= low - spare) & (points <= high + spare), axis=1)
-    assert points.shape[1] == size
     return np.abs(values[inside]) <= room if inside.any() else None

@@ -60,6 +60,8 @@ class Ranges(NamedTuple):
 
     lipschitz: float
     range: float
+    affine: bool
+    """Whether all functions are affine, as far as is known."""
 
 
 def loss_ranges(problem: Problem, stream: Stream) -> Ranges:
@@ -80,10 +82,11 @@ def _ranges(
 ) -> Ranges:
     _refuse_own_derivatives(function, problem, None if stream is None else _first_round(stream))
     space = Space.of(problem.domain, gradients=True)
-    steep, wide = 0.0, 0.0
+    steep, wide, affine = 0.0, 0.0, True
     for bounds, _ in _enclosures(function, space, stream, WORK):
         steep, wide = max(steep, lipschitz(bounds)), max(wide, spread(bounds))
-    return Ranges(steep, wide)
+        affine = affine and bounds.affine
+    return Ranges(steep, wide, affine)
 
 
 def loss_curvature(problem: Problem, stream: Stream) -> tuple[float, float]:
