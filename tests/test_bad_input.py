@@ -786,7 +786,7 @@ def played_with(loss=distance, constraints=outside_diamond):
             "constraints",
             "max_i g_i(x) >= 0.25",
             "g(x) <= 0",
-            lambda: taut.Player(CLIPPED, infeasible()),
+            lambda: taut.Player(CLIPPED, infeasible()).observe(np.zeros(2)),
         ),
         (
             "contradiction",

@@ -441,8 +441,7 @@ def test_a_walk_counts_functions_and_calls_across_files(tmp_path, monkeypatch):
         "def callback(pairs):\n    return {}\n\n\ndef unused():\n    pass\n"
     )
     (tmp_path / "second.py").write_text(
-        "import json\n\n\ndef helper():\n    return helper_of_helper()\n\n\n"
-        "def helper_of_helper():\n    return 1\n\n\n"
+        "import json\n\n\ndef helper():\n    return (lambda: 1)()\n\n\n"
         "def with_callback(function):\n    return json.loads('{}', object_pairs_hook=function)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
@@ -451,7 +450,7 @@ def test_a_walk_counts_functions_and_calls_across_files(tmp_path, monkeypatch):
         first.start()
     # start -> helper, start -> with_callback, and with_callback -> callback through the standard
     # library.
-    assert walk.counts() == {"files": 2, "functions": 5, "calls across files": 3}
+    assert walk.counts() == {"files": 2, "functions": 5, "named": 4, "calls across files": 3}
     with Walk(str(tmp_path)).watched() as other:
         first.unused()
     assert (walk | other).counts()["functions"] == 6

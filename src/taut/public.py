@@ -34,8 +34,7 @@ from .learners import (
 )
 from .play.simulate import simulate
 from .play.step import announce, init, step
-from .player.guards import Limits
-from .player.hooks import Event
+from .player.guards import Event, Limits
 from .player.player import Player
 from .problem.constants import Constants
 from .problem.domains import (

@@ -14,12 +14,11 @@ import pytest
 import taut
 from small_games import GAME
 from subprocesses import run_optimised
-from taut.fleet.blocks import _step_of_row
-from taut.fleet.ids import hash_of
-from taut.fleet.new_members import member_key
-from taut.fleet.steps import revealed_member
+from taut.fleet.blocks import _step_of_row, member_key
+from taut.fleet.members import hash_of
 from taut.play.compile import count_compiled
 from taut.play.passes import check_for_kernel
+from taut.player.steps import revealed
 
 RNG = np.random.default_rng(7)
 
@@ -428,8 +427,10 @@ def test_a_block_fits_into_one_kernel(method, problem, count):
     fleet = taut.Fleet(method, problem, ["a"], parameters_of("a"), count=count)
     row = [array[0] for array in fleet._state]
     data = row_of(data_of("a", RNG), 0) | dict.fromkeys(NAMES, 0.5)
-    step = partial(_step_of_row, revealed_member, fleet._layout, fleet._new.blocks._fixed)
-    check_for_kernel(jax.make_jaxpr(step)(row, data))
+    blocks = fleet._blocks
+    for layout in (blocks._layout, blocks._whole):
+        step = partial(_step_of_row, revealed, layout, blocks._fixed)
+        check_for_kernel(jax.make_jaxpr(step)(row, (data,)))
 
 
 PROGRAM = """

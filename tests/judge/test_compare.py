@@ -14,6 +14,7 @@ import pytest
 
 import taut
 from taut.judge.compare import Interval
+from taut.runs.totals import ChunkTotals, Totals
 from taut.testing.problems import MOVING, TOY
 
 matplotlib.use("Agg")
@@ -275,7 +276,7 @@ def test_bounds_are_off_the_top_only_if_they_are_above_the_axis():
     def run(end):
         """What the figure needs of a run: sums that end at `end`."""
         series = np.full((2, 50), end / 50)
-        totals = taut.runs.totals.RunningTotals(1).totals
+        totals = Totals.of_chunk(ChunkTotals.zero(1, np.dtype(float)))
         return SimpleNamespace(
             learner=None,
             horizon=50,

@@ -7,7 +7,7 @@ import pytest
 import taut
 from taut.play import simulation
 from taut.player import growth
-from taut.player.copies import unpickled
+from taut.player.file import contents, unpickled
 
 ROUNDS, SEEDS = 40, 2
 
@@ -105,7 +105,7 @@ def test_a_player_makes_room_and_plays_what_a_simulation_plays(played, tmp_path,
 def test_a_file_that_asks_for_more_room_than_it_fills_is_refused(played, tmp_path):
     game, run = played
     player = taut.Player(run.learner, game, count=1)
-    saved, arrays = player._contents()
+    saved, arrays = contents(player)
     for room in (10**9, 0, "64"):
         with pytest.raises(ValueError, match=r"numbers, but it contains|room is"):
             unpickled(run.learner, game, {**saved, "room": room}, arrays)

@@ -8,14 +8,14 @@ import pytest
 
 import taut
 from small_games import FOUR, GAME, ROUNDS, targets
-from taut.player.history import History
+from taut.player.memory import History
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 16, 17, 40, 333])
 def test_the_last_rounds_are_all_there_and_earlier_ones_are_multiples_of_a_spacing(count):
     history = History(constraints=2, size=3, rows=8)
     for t in range(1, count + 1):
-        history.add(np.array([t, -t, 2 * t], float), np.full(3, 10.0 * t))
+        history.add(np.array([t, -t, 2 * t, *3 * [10.0 * t]], float))
     rounds = history.rounds
     assert rounds[-8:].tolist() == list(range(max(1, count - 7), count + 1))
     assert len(rounds) <= 16

@@ -12,7 +12,8 @@ import pytest
 import taut
 from taut import files
 from taut.learners.dual_mirror import DualMirror
-from taut.player.history import History
+from taut.player.file import contents
+from taut.player.memory import History
 
 BOX = taut.Box(0.0, 1.0, shape=2)
 NAMES = ("wind", "gas")
@@ -44,7 +45,7 @@ def played(rounds=5, problem=GAME, learner="half-space", **options):
 
 def same(one, two):
     """Compare everything that files hold, and what is read."""
-    headers, arrays = zip(one._contents(), two._contents(), strict=True)
+    headers, arrays = zip(contents(one), contents(two), strict=True)
     assert headers[0] == headers[1]
     assert arrays[0].keys() == arrays[1].keys()
     for name, array in arrays[0].items():
@@ -95,10 +96,10 @@ def test_the_last_round_can_be_taken_back(rounds, read):
 def test_taking_back_thins_the_history_the_same_way():
     one, two = History(1, 1, rows=4), History(1, 1, rows=4)
     for t in range(1, 60):
-        one.add(np.array([t, -1.0]), np.array([0.5]))
+        one.add(np.array([t, -1.0, 0.5]))
         one.take_back()
         for each in (one, two):
-            each.add(np.array([t, -2.0]), np.array([0.5]))
+            each.add(np.array([t, -2.0, 0.5]))
         np.testing.assert_array_equal(one.rounds, two.rounds)
         np.testing.assert_array_equal(one._values(), two._values())
 
@@ -117,7 +118,7 @@ def test_undo_takes_back_what_was_really_played():
     player.observe(DATA[5], played=np.array([0.1, 0.2]))
     player.undo()
     same(player, other)
-    assert player._extremes.changed == 0
+    assert player._changed == 0
 
 
 # Missing and late observations.
@@ -239,7 +240,7 @@ def test_a_request_that_was_answered_is_forgotten_when_a_round_is_taken_back():
 
 def test_a_file_whose_learner_had_another_state_is_migrated_to_its_decision(tmp_path):
     player = played()
-    header, arrays = player._contents()
+    header, arrays = contents(player)
     fewer = {name: array for name, array in arrays.items() if name != "state/1"}
     files.write_arrays(tmp_path / "old", {**header, "version": "0.1.0"}, fewer)
     with pytest.raises(ValueError, match=r"saved by taut 0\.1\.0: .*pass migrate=True to go on"):
@@ -444,7 +445,7 @@ def lowered(capacity, names=NAMES, domain=BOX):
 
 
 def cuts_of(player):
-    state, _ = player._layout.unpack(player._arrays)
+    state = player._state().game.learner
     return np.asarray(state.cuts.normals), np.asarray(state.cuts.offsets)
 
 
@@ -465,7 +466,7 @@ def test_cuts_that_still_hold_are_taken_over(capacity, kept, caplog):
     assert any("kept cuts" in note for note in again.migration) == (not kept)
     assert (again.round, again.migrated, again.observed) == (61, 60, 0)
     np.testing.assert_allclose(again.decision, player.decision)
-    state, _ = again._layout.unpack(again._arrays)
+    state = again._state().game.learner
     assert float(state.slopes.total) == pytest.approx(120)
     for _ in range(60):
         again.observe(-np.ones(2))

@@ -40,8 +40,7 @@ def test_no_observation_is_lost_between_threads(tmp_path):
         thread.join()
     assert not failures
     assert player.round == 402
-    state, _ = player._layout.unpack(player._arrays)
-    assert int(state.t) == 402
+    assert int(player._state().game.learner.t) == 402
     assert taut.Player.load(tmp_path / "player.npz", GAME).round <= 402
     assert len(list(tmp_path.iterdir())) == 1
 

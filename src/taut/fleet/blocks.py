@@ -18,14 +18,20 @@ from jax import lax
 
 from ..engine import Array
 from ..learners import Learner
+from ..learners.protocols import Shortens, is_random
+from ..play import round as rounds
 from ..play.compile import Executables
-from ..player.layout import Layout
+from ..play.packing import Packing, as_arrays
+from ..play.round import Game
+from ..player.steps import SHORT, Layout, PlayerState, Step, begun, taken
+from ..problem.memory import shared_start
 from ..problem.problem import Problem
-from .layout import Arrays
-from .steps import MemberStep
+from .members import Id, hash_of
 
-__all__ = ["Blocks"]
+__all__ = ["Arrays", "Blocks", "member_key"]
 
+Arrays = list[Array]
+"""One array for each packed part of a state, whose first axis is the member."""
 SIZES = (16, 256, 2048)
 """Members of a block. One that is not full is padded to the next size."""
 LARGEST = 2**20
@@ -36,55 +42,114 @@ LANES = 256
 
 
 class Blocks:
-    """Takes steps with many members: in blocks of a few sizes, so that little is compiled.
+    """The state of members, and steps with many of them: in blocks of a few sizes, so that little
+    is compiled.
 
     Arguments:
         problem: what is played; it owns the compiled functions.
-        learner: as it is played.
-        layout: how arrays are packed.
-        fixed: game and learner, packed.
+        learner: the learner.
+        first: the first decision.
+        counts: the number of constraints that the learner sees, and that of announced ones.
+        key: the random key of the fleet.
     """
 
     def __init__(
-        self, problem: Problem, learner: Learner, layout: Layout, fixed: tuple[Any, ...]
+        self,
+        problem: Problem,
+        learner: Learner,
+        first: jax.Array,
+        counts: tuple[int, int],
+        key: jax.Array,
     ) -> None:
-        self._executables = Executables(problem, layout)
-        self._layout, self._fixed = layout, fixed
-        fitting = [size for size in SIZES if size * layout.state.size <= LARGEST]
+        dtype = np.dtype(first.dtype)
+        own = 0 if problem.scored_constraints is problem.announced else counts[0]
+        self.scored = counts[1] + own
+        """The number of constraints that decisions are scored by."""
+        self.learner = as_arrays(learner, dtype)
+        self._first, self._counts, self._key = first, (counts[0], self.scored), key
+        self._game, self._start = Game.of(problem), shared_start(problem, None, first)
+        self._random = is_random(self.learner)
+        state = self._new(key if self._random else None)
+        self.packing = Packing.of(state, dtype)
+        self._row = [np.asarray(each) for each in self.packing.pack(state)]
+        # A round that needs a part that is slow to compile is played again with all parts.
+        short = learner.shortened() if isinstance(learner, Shortens) else learner
+        played = self._game, as_arrays(short, dtype), None
+        whole = self._game, self.learner, None
+        self._layout, self._whole = (
+            Layout(Packing.of(fixed, dtype), self.packing, 0) for fixed in (played, whole)
+        )
+        self._executables = Executables(problem, self._layout)
+        self._all_parts = Executables(problem, self._whole)
+        self._fixed = jax.device_put(self._layout.fixed.pack(played))
+        fitting = [size for size in SIZES if size * self.packing.size <= LARGEST]
         self.sizes = tuple(fitting or SIZES[:1])
 
-    @property
-    def floating(self) -> Any:
-        """The float type of all computations."""
-        return self._layout.state.floating
+    def _new(self, key: jax.Array | None) -> PlayerState:
+        """Return a member before its first round."""
+        own = rounds.init(self.learner, self._game, self._first, self._counts, key, self._start)
+        return begun(own)
 
-    def take(
-        self, step: MemberStep, arrays: Arrays, results: Arrays, slots: Array, z: Any
-    ) -> Array:
+    def rows(self, listed: list[Id]) -> Arrays:
+        """Return the packed state of new members, one row for all unless they draw random
+        numbers."""
+        if not self._random or not listed:
+            return self._row
+        words = np.array([hash_of(each) for each in listed], np.uint32)
+        size = 1 << (len(listed) - 1).bit_length()
+        padded = np.concatenate([words, np.zeros((size - len(words), 2), np.uint32)])
+
+        def row(word: jax.Array) -> Any:
+            return self.packing.pack_traced(self._new(member_key(self._key, word)))
+
+        packed = jax.jit(jax.vmap(row))(padded)
+        return [np.asarray(each)[: len(listed)] for each in packed]
+
+    def take(self, step: Step, arrays: Arrays, results: Arrays, slots: Array, *given: Any) -> Array:
         """Take a step with the members in `slots` of `arrays`; return their faults.
 
         The rows of members without faults are written to the same slots of `results`.
         """
+        faults = self._take(self._executables, step, arrays, results, slots, given)
+        again = np.flatnonzero(faults >= SHORT)
+        if len(again):
+            rows = jax.tree.map(lambda leaf: leaf[again], given)
+            some = self._take(self._all_parts, step, arrays, results, slots[again], rows)
+            faults[again] = some
+        return faults
+
+    def _take(
+        self,
+        executables: Executables,
+        step: Step,
+        arrays: Arrays,
+        results: Arrays,
+        slots: Array,
+        given: Any,
+    ) -> Array:
         faults = np.zeros(len(slots), np.int32)
         for first in range(0, len(slots), self.sizes[-1]):
             part = slice(first, min(first + self.sizes[-1], len(slots)))
             here = _consecutive(slots[part])
-            data = jax.tree.map(lambda leaf, part=part: leaf[part], z)
-            after, faults[part] = self._block(step, [each[here] for each in arrays], data)
+            data = jax.tree.map(lambda leaf, part=part: leaf[part], given)
+            rows = [each[here] for each in arrays]
+            after, faults[part] = self._block(executables, step, rows, data)
             well = faults[part] == 0
             if not well.all():
                 here, after = slots[part][well], [each[well] for each in after]
-            for result, rows in zip(results, after, strict=True):
-                result[here] = rows
+            for result, row in zip(results, after, strict=True):
+                result[here] = row
         return faults
 
-    def _block(self, step: MemberStep, rows: Arrays, z: Any) -> tuple[Arrays, Array]:
+    def _block(
+        self, executables: Executables, step: Step, rows: Arrays, z: Any
+    ) -> tuple[Arrays, Array]:
         """Take a step with the members of one block."""
         count = len(rows[0])
         size = next(size for size in self.sizes if size >= count)
         rows, z = jax.tree.map(partial(_padded, size=size), (rows, z))
         passed = (self._fixed, rows, z, np.asarray(count, np.int32))
-        after, bits = self._executables.call(
+        after, bits = executables.call(
             _one_by_one, step, passed, (rows, z), in_pieces=_side_by_side
         )
         return [np.asarray(each)[:count] for each in after], np.asarray(bits)[:count]
@@ -109,7 +174,7 @@ def _padded(rows: Array, size: int) -> Array:
 
 
 def _one_by_one(
-    static: tuple[MemberStep, Layout],
+    static: tuple[Step, Layout],
     rewrite: Callable[..., Any],
     fixed: Any,
     rows: Any,
@@ -131,7 +196,7 @@ def _one_by_one(
 
 
 def _side_by_side(
-    static: tuple[MemberStep, Layout],
+    static: tuple[Step, Layout],
     rewrite: Callable[..., Any],
     fixed: Any,
     rows: Any,
@@ -157,11 +222,15 @@ def _side_by_side(
 
 
 def _step_of_row(
-    step: MemberStep, layout: Layout, fixed: Any, row: Any, z: Any
+    step: Step, layout: Layout, fixed: Any, row: Any, given: Any
 ) -> tuple[Any, jax.Array]:
     """Take a step with one member; if something is not finite, it stays as it was."""
-    game, learner = layout.fixed.unpack(fixed)
-    after, bits = step(learner, game, layout.unpack(row), z)
-    packed = layout.pack(after)
+    after, told = taken(step, layout, fixed, row, given)
+    packed, bits = layout.state.pack_traced(after), jnp.asarray(told.flags, jnp.int32)
     kept = jax.tree.map(lambda a, b: jnp.where(bits == 0, a, b), packed, tuple(row))
     return list(kept), bits
+
+
+def member_key(key: jax.Array, words: Any) -> jax.Array:
+    """Return the random key of the member whose id has this hash."""
+    return jax.random.fold_in(jax.random.fold_in(key, words[0]), words[1])

@@ -7,6 +7,8 @@ kept beside its state, which a refusal, another announcement or other advice lea
 
 from __future__ import annotations
 
+import logging
+import warnings
 from typing import Any
 
 import jax
@@ -16,18 +18,18 @@ from .. import arguments
 from ..engine import Array
 from ..learners import Advised, Learner
 from ..play.advice import LAST, MISSING, check_advised
+from ..player.guards import not_finite
+from ..player.steps import heeded, revealed, skipped
 from ..problem.problem import Problem
-from .advice import advice_of_members
-from .blocks import Blocks
-from .data import FleetData, joined
-from .ids import Id, named
-from .kept import KeptData
-from .layout import Arrays
-from .members import Kinds, Members
-from .refusals import Refused, refused
-from .steps import MemberStep, advised_member, announced_member, revealed_member
+from .blocks import Arrays, Blocks
+from .data import FleetData, advice_of_members, joined
+from .members import Id, KeptData, Kinds, Members, named
 
-__all__ = ["ComingRounds"]
+__all__ = ["ComingRounds", "Refused", "tell"]
+
+LOG = logging.getLogger("taut.fleet")
+Refused = dict[Id, str]
+"""The members whose data were refused, with the reasons."""
 
 
 class ComingRounds:
@@ -129,19 +131,19 @@ class ComingRounds:
         """Move decisions into announced constraints; return the members with bad data."""
         data = self._data.announced(z, listed, self.parameters(slots))
         if self._known:  # other data make no difference
-            return self._take(announced_member, listed, slots, data)
+            return self._take(listed, slots, data, None, None)
         self._told.check(data)
-        refused = self._take(announced_member, listed, slots, data)
+        refused = self._take(listed, slots, data, None, None)
         well = np.array([each not in refused for each in listed], bool)
         self._told.keep(slots[well], jax.tree.map(lambda leaf: leaf[well], data))
         return refused
 
-    def _take(self, step: MemberStep, listed: list[Id], slots: Array, data: Any) -> Refused:
-        """Begin rounds from the state of members; return those in whose numbers one is not
-        finite."""
-        faults = self._blocks.take(step, self.state, self._begun, slots, data)
+    def _take(self, listed: list[Id], slots: Array, *given: Any) -> Refused:
+        """Begin rounds from the state of members with announced data, advice and forecasts; return
+        those in whose numbers one is not finite."""
+        faults = self._blocks.take(heeded, self.state, self._begun, slots, *given)
         self._is_begun[slots[faults == 0]] = True
-        return refused(listed, self.rounds(slots), faults)
+        return _refused(listed, self.rounds(slots), faults)
 
     def advise(self, listed: list[Id], slots: Array, advice: Any, forecast: Any) -> Refused:
         """Take advice and forecasts; return the members with bad ones, who stay as they were."""
@@ -153,7 +155,7 @@ class ComingRounds:
             f"numbers. {MISSING}"
             for i in np.flatnonzero(wrong)
         }
-        said = (rows.astype(self._blocks.floating), given) if rows.shape[1] else None
+        said = (rows.astype(self._blocks.packing.floating), given) if rows.shape[1] else None
         expected: Any = None
         if predicted:
             expected, bad = self._forecast(forecast, listed, slots)
@@ -168,8 +170,9 @@ class ComingRounds:
         well = np.flatnonzero(~wrong)
         if len(well):
             chosen = jax.tree.map(lambda leaf: leaf[well], (said, expected))
-            z = self._announced_data(slots[well]), *chosen
-            reasons |= self._take(advised_member, [listed[i] for i in well], slots[well], z)
+            known = [listed[i] for i in well]
+            told = self._announced_data(slots[well])
+            reasons |= self._take(known, slots[well], told, *chosen)
         return reasons
 
     def _announced_data(self, slots: Array) -> Any:
@@ -223,7 +226,7 @@ class ComingRounds:
                 "fleet.announce(ids, z) before"
             )
         slots = slots[waiting]
-        self._take(announced_member, chosen, slots, joined(None, self.parameters(slots)))
+        self._take(chosen, slots, joined(None, self.parameters(slots)), None, None)
 
     def observe(self, listed: list[Id], slots: Array, z: Any, rounds: Any) -> Refused:
         """Reveal a round; return the members that were refused."""
@@ -239,7 +242,7 @@ class ComingRounds:
             listed = [listed[i] for i in playing]
             data = jax.tree.map(lambda leaf: leaf[playing], data)
         due = self.rounds(slots)
-        faults = self._blocks.take(revealed_member, self._source(slots), self.state, slots, data)
+        faults = self._blocks.take(revealed, self._source(slots), self.state, slots, data)
         accepted = slots[faults == 0]
         if self._advised:
             self.last.keep(accepted, jax.tree.map(lambda leaf: leaf[faults == 0], data))
@@ -247,7 +250,7 @@ class ComingRounds:
         self.forget(accepted)
         if len(accepted):
             self._data.types.remember(row)
-        return reasons | refused(listed, due, faults)
+        return reasons | _refused(listed, due, faults)
 
     def _source(self, slots: Array) -> Arrays:
         """Return the arrays from which members play: as they began, or their state."""
@@ -315,16 +318,34 @@ class ComingRounds:
 
     def skip(self, listed: list[Id] | None, slots: Array) -> None:
         """Count a round of which nothing was observed; the decision was played nevertheless."""
-        columns = self._columns
-        if columns.game.previous is not None and self._announced:
+        if self._columns.game.previous is not None and self._announced:
             self._begin(listed, slots)
-        begun = slots[self.has_begun(slots)]
-        if len(begun):
-            for own, array in zip(self.state, self._begun, strict=True):
-                own[begun] = array[begun]
-        if columns.game.previous is not None:
-            played = columns.x.read(self.state, slots)
-            columns.game.previous.write(self.state, slots, played)
+        nothing = np.full(len(slots), -1, np.int32)
+        self._blocks.take(skipped, self._source(slots), self.state, slots, nothing)
         self.forget(slots)
-        columns.skipped.write(self.state, slots, columns.skipped.read(self.state, slots) + 1)
         self._members.arrays["changed"][slots] = True
+
+
+def _refused(listed: list[Id], rounds: Array, faults: Array) -> Refused:
+    """Return why members were refused.
+
+    Arguments:
+        listed: the members.
+        rounds: the round that each was to play.
+        faults: for each, one bit for each name of `FAULTS` that is not finite.
+    """
+    wrong = np.flatnonzero(faults)
+    return {listed[i]: not_finite(int(faults[i]), int(rounds[i]))[1] for i in wrong}
+
+
+def tell(reasons: Refused) -> Refused:
+    """Warn of refused members, and return them."""
+    if reasons:
+        who, why = named(list(reasons)), next(iter(reasons.values()))
+        LOG.warning("refused %d members: %s (%s)", len(reasons), who, why)
+        warnings.warn(
+            f"refused the members {who}, who stay as they were ({why})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return reasons

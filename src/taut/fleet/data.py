@@ -1,4 +1,4 @@
-"""The data of a fleet: what members observe in a round, together with their parameters."""
+"""The data of a fleet, a row for each member: what is observed in a round, parameters, advice."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments
 from ..engine import Array
-from ..player.data_types import DataTypes
-from ..problem.compatibility import cast_data, count_constraints
+from ..learners import Advised
+from ..play.advice import check_others, given_and_wrong, numbers_and_gaps, said_in_round
+from ..player.data import DataTypes
+from ..problem.compatibility import cast_data
 from ..problem.problem import Problem
 from ..problem.tables import plain
-from .ids import Id, check_index, named
-from .members import Members
+from .members import Id, Members, check_index, named
 
 __all__ = [
     "FleetData",
+    "advice_of_members",
     "as_parameters",
     "by_column",
     "checked_parameters",
-    "constraint_count",
     "joined",
     "table_of_members",
-    "traced_count",
 ]
 
 
@@ -128,46 +127,6 @@ def joined(z: Any, parameters: Mapping[str, Any]) -> Any:
     return {**z, **parameters}
 
 
-def constraint_count(
-    problem: Problem, given: int | None, data: Any, x: jax.Array, announced: bool = False
-) -> int:
-    """Return the number of constraints, or of announced ones: as given, or as they have with these
-    data."""
-    name = "announced_count" if announced else "count"
-    constraints = problem.announced if announced else problem.constraints
-    known = problem.announced_count if announced else problem.constants.constraint_count
-    counted = known if known is not None else traced_count(problem, constraints, data, x)
-    if given is None:
-        if counted is None:
-            raise ValueError(
-                f"{name}: got None; expected the number of constraints, which depends on the "
-                f"round's data: Fleet(..., {name}=m)"
-            )
-        return counted
-    number = arguments.count(name, given)
-    if counted is not None and number != counted:
-        raise ValueError(f"{name}: got {number}; expected {counted}, as the problem has")
-    return number
-
-
-def traced_count(problem: Problem, constraints: Any, data: Any, x: jax.Array) -> int | None:
-    """Return how many values constraints have with these data; None if they need others.
-
-    Without constraints it is 0.
-    """
-    if constraints is None:
-        return 0
-
-    def values(x: jax.Array, z: Any) -> jax.Array:
-        found: jax.Array = constraints.values(x, problem.given(z, x))
-        return found
-
-    try:
-        return int(jax.eval_shape(values, x, data).shape[0])
-    except Exception:  # whatever a user's function raises when its data are missing
-        return None
-
-
 class FleetData:
     """Converts what members observe to arrays with a row for each of them.
 
@@ -179,7 +138,7 @@ class FleetData:
 
     def __init__(self, problem: Problem, dtype: np.dtype[Any], counts: tuple[int, int]) -> None:
         self._problem, self._dtype, self.counts = problem, dtype, counts
-        self.types = DataTypes(dtype)
+        self.types = DataTypes(problem, dtype, counts)
 
     def arranged(self, z: Any, ids: list[Id], parameters: dict[str, Array]) -> Any:
         """Return data and parameters as the problem's functions take them, a row per member."""
@@ -208,29 +167,9 @@ class FleetData:
     def cast(self, arrays: Any) -> tuple[Any, Any]:
         """Return the data in the types of earlier rounds, and those of the first member; raise an
         error if they do not fit."""
-        row, first = self.types.cast(jax.tree.map(lambda leaf: leaf[0], arrays))
-        if first:
-            self._check_first(row)
+        row = self.types.cast(jax.tree.map(lambda leaf: leaf[0], arrays))
         cast = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype, copy=False), arrays, row)
         return cast, row
-
-    def _check_first(self, row: Any) -> None:
-        x = jax.ShapeDtypeStruct(self._problem.domain.shape, self._dtype)
-        given = self._problem.given(row, jnp.zeros(x.shape, x.dtype))
-        counted = count_constraints(self._problem, x, given, "z")
-        if counted != self.counts[0]:
-            raise ValueError(
-                f"z: got data with which constraints(x, z) returns {counted} values; expected "
-                f"{self.counts[0]}"
-            )
-        announced = self._problem.announced
-        if announced is not None:
-            values = jax.eval_shape(announced.values, x, given)
-            if values.shape[0] != self.counts[1]:
-                raise ValueError(
-                    f"z: got data with which announced(x, z) returns {values.shape[0]} values; "
-                    f"expected {self.counts[1]}"
-                )
 
 
 def by_column(table: Any) -> Any:
@@ -245,3 +184,60 @@ def table_of_members(ids: Any, z: Any) -> tuple[Any, Any]:
     if z is None and type(ids).__module__.split(".")[0] == "pandas" and hasattr(ids, "columns"):
         return ids.index, ids
     return ids, z
+
+
+def advice_of_members(
+    advice: Any, learner: Advised, problem: Problem, listed: list[Id], predicted: bool
+) -> tuple[Array, Array, Array]:
+    """Return the advice of one round, (member, adviser, *decision); which advisers say something;
+    and whose advice is not finite.
+
+    Arguments:
+        advice: None; an array, or a table of pandas, with a row for each member; a dict of arrays
+            by variable for a model of several variables; or a list with an entry for each member:
+            None, a decision, or for several advisers a list of decisions and None.
+        learner: the learner.
+        problem: the problem, which may name the parts of a decision.
+        listed: the members.
+        predicted: whether there are forecasts, for which the last adviser stands.
+    """
+    count, shape = learner.advisers - predicted, problem.domain.shape
+    check_others(count, advice)
+    wanted = (len(listed), count, *shape)
+    if advice is None:
+        return np.zeros(wanted), np.zeros(wanted[:2], bool), np.zeros(len(listed), bool)
+    check_index("advice", advice, listed)
+    if isinstance(advice, Mapping):
+        parts = {name: np.asarray(part) for name, part in advice.items()}
+        if any(part.shape[:1] != wanted[:1] for part in parts.values()):
+            raise ValueError(
+                f"advice: got arrays of shape {[part.shape for part in parts.values()]}; expected "
+                f"a row for each of {len(listed)} members"
+            )
+        advice = [{name: part[i] for name, part in parts.items()} for i in range(len(listed))]
+    if isinstance(advice, (list, tuple)):
+        if len(advice) != len(listed):
+            raise ValueError(
+                f"advice: got {len(advice)} entries; expected one for each of {len(listed)} members"
+            )
+        said = [said_in_round(f"advice[{i}]", one, count, problem) for i, one in enumerate(advice)]
+        array = np.reshape([rows for rows, _ in said], wanted)
+        given = np.reshape([which for _, which in said], wanted[:2]).astype(bool)
+        gaps = np.broadcast_to(~given.reshape(*given.shape, *[1] * len(shape)), wanted)
+        return array, *_whose(array, gaps)
+    array, mask = numbers_and_gaps(advice, problem.coordinate_names)
+    if count == 1 and array.shape == (len(listed), *shape):
+        array, mask = array[:, None], mask[:, None]
+    if array.shape != wanted:
+        expected = wanted if count > 1 else (len(listed), *shape)
+        raise ValueError(
+            f"advice: got shape {array.shape}; expected {expected}: the decisions of {count} "
+            f"adviser{'s' if count > 1 else ''} for {len(listed)} members"
+        )
+    return array, *_whose(array, mask)
+
+
+def _whose(array: Array, gaps: Array) -> tuple[Array, Array]:
+    """Return which advisers say something, and which members have advice that is not finite."""
+    given, wrong = given_and_wrong(array, gaps, 2)
+    return given, np.asarray(wrong.any(axis=1))

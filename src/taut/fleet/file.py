@@ -23,16 +23,18 @@ import numpy as np
 from .. import arguments, files, storage
 from ..engine import VERSION, Array, wrapped_key
 from ..learners import Advised, Learner
+from ..play.packing import Place
 from ..player import tag
+from ..player.file import check_learner, check_precision, other_domain
 from ..problem.problem import Problem
-from .ids import Id, from_arrays, to_arrays
+from .members import Id, ids_from_arrays, ids_to_arrays
 
 if TYPE_CHECKING:
     from .fleet import Fleet
 
 __all__ = ["NAMES", "Saved", "Superseded", "from_bytes", "load", "save", "to_bytes"]
 
-FORMAT = 1
+FORMAT = 2
 STORED = ("state/", "parameters/", "last/")
 """The beginnings of the names of arrays that are saved."""
 NAMES = "fleet.npz"
@@ -119,8 +121,8 @@ def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
     """Return the rows of members in these slots, with their ids, and the ids of those that left."""
     members = fleet._members
     return {
-        **{f"ids/{name}": array for name, array in to_arrays(members.ids_in(slots)).items()},
-        **{f"left/{name}": array for name, array in to_arrays(left).items()},
+        **{f"ids/{name}": array for name, array in ids_to_arrays(members.ids_in(slots)).items()},
+        **{f"left/{name}": array for name, array in ids_to_arrays(left).items()},
         **{name: array[slots] for name, array in members.arrays.items() if name.startswith(STORED)},
     }
 
@@ -232,11 +234,8 @@ def from_bytes(kind: type[Fleet], content: bytes, problem: Problem, learner: Any
 def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Refuse a problem that is not that of the fleet."""
     arguments.instance("problem", problem, Problem, "taut.Problem(...)")
-    if not files.same(problem.domain.to_dict(), about["domain"]):
-        raise ValueError(
-            f"problem: got the domain {problem.domain!r}; expected that of the fleet: "
-            f"{about['domain']}"
-        )
+    if text := other_domain(problem, about):
+        raise ValueError(text)
     saved = {
         name.partition("/")[2]: array
         for name, array in arrays.items()
@@ -261,16 +260,8 @@ def _revived(
         raise ValueError(f"its learner is {about['learner']!r}")
     if not isinstance(learner, Learner | None):
         raise TypeError(f"learner: got {arguments.shown(learner)}; expected a taut learner")
-    if learner is not None and not files.same(files.pack(learner), about["learner"]):
-        raise ValueError(
-            f"learner: got {learner!r}, but the fleet is by {saved!r}; expected the learner that "
-            "saved it"
-        )
-    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-        raise ValueError(
-            f'path: got a fleet in {dtype}; expected jax.config.update("jax_enable_x64", True) '
-            "before it"
-        )
+    check_learner(learner, about, "the fleet")
+    check_precision("path: got a fleet", about)
     none = {
         name: np.zeros((0, *map(int, shape)), np.dtype(number))
         for name, (shape, number) in about["parameters"].items()
@@ -305,7 +296,7 @@ def _add_part(fleet: Fleet, arrays: Mapping[str, Array]) -> None:
             for name, array in arrays.items()
             if name.startswith(f"{group}/")
         }
-        return from_arrays(named)
+        return ids_from_arrays(named)
 
     members = fleet._members
     members.leave([each for each in ids_of("left") if each in members])
@@ -321,6 +312,7 @@ def _add_part(fleet: Fleet, arrays: Mapping[str, Array]) -> None:
         rows = arrays[name]
         if rows.shape != (len(slots), *array.shape[1:]) or rows.dtype != array.dtype:
             raise ValueError(f"{name} has the shape {rows.shape} and the type {rows.dtype}")
-        if rows.dtype.kind == "f" and np.isnan(rows).any():
-            raise ValueError(f"{name} contains NaN")
         array[slots] = rows
+    for place in jax.tree.leaves(fleet._columns, is_leaf=lambda part: isinstance(part, Place)):
+        if place.dtype.kind == "f" and np.isnan(place.read(fleet._state, slots)).any():
+            raise ValueError("a state contains NaN")

@@ -19,29 +19,21 @@ from ..learners.clipping import clip_of
 from ..learners.protocols import PlaysPoints, points_of
 from ..learners.registry import DEFAULT, as_learner
 from ..play.announced import check_announced
+from ..play.packing import Place
+from ..player.data import constraint_count, traced_count
 from ..player.extremes import Extremes
 from ..player.player import Player
+from ..player.steps import PlayerState
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
 from ..runs.totals import Totals
 from . import file as fleet_file
-from . import member as one_member
-from .coming import ComingRounds
-from .data import (
-    FleetData,
-    as_parameters,
-    checked_parameters,
-    constraint_count,
-    table_of_members,
-    traced_count,
-)
-from .frame import frame
-from .ids import Id, as_ids
-from .layout import Column, columns_of, kinds_of
-from .members import Members
-from .new_members import NewMembers
-from .refusals import Refused, tell
+from .blocks import Blocks
+from .coming import ComingRounds, Refused, tell
+from .data import FleetData, as_parameters, checked_parameters, table_of_members
+from .members import Id, Members, as_ids
+from .views import certificate_of, frame, player_of
 
 if TYPE_CHECKING:
     import pandas
@@ -136,10 +128,11 @@ class Fleet(Displayed):
         self._saved: fleet_file.Saved | None = None  # the last save to a folder
         self._left: set[Id] = set()  # members that left since then
         self._fingerprint: Any = None  # of the problem, for files
-        self._new = NewMembers(learner, problem, self._first, self._data.counts, self._key)
-        self._layout = self._new.layout
-        self._columns = columns_of(self._layout.state)
-        of_state = kinds_of(self._layout.state)
+        self._blocks = Blocks(problem, learner, self._first, self._data.counts, self._key)
+        packing = self._blocks.packing
+        self._columns = packing.where()
+        others = [(place.shape, place.dtype) for place in packing.places if place.array]
+        of_state = [((packing.size,), packing.floating), *others]
         kinds = {f"state/{i}": kind for i, kind in enumerate(of_state)}
         kinds |= ComingRounds.kinds(learner, problem, of_state)
         kinds |= {
@@ -151,7 +144,7 @@ class Fleet(Displayed):
             learner,
             problem,
             self._members,
-            self._new.blocks,
+            self._blocks,
             self._columns,
             self._data,
             self._announced_is_known,
@@ -166,14 +159,12 @@ class Fleet(Displayed):
             name: jax.ShapeDtypeStruct(each.shape[1:], each.dtype)
             for name, each in parameters.items()
         }
-        data, x = row or None, self._first
+        problem, data = self.problem, row or None
         # Whether announced constraints are known without data beside the parameters.
-        self._announced_is_known = (
-            traced_count(self.problem, self.problem.announced, data, x) is not None
-        )
+        self._announced_is_known = traced_count(problem, problem.announced, data) is not None
         return (
-            constraint_count(self.problem, count, data, x),
-            constraint_count(self.problem, announced_count, data, x, announced=True),
+            constraint_count(problem, count, "Fleet", data),
+            constraint_count(problem, announced_count, "Fleet", data, announced=True),
         )
 
     def __len__(self) -> int:
@@ -261,14 +252,15 @@ class Fleet(Displayed):
     def points(self, ids: Any = None) -> Array:
         """Return the points to play in this round, (member, point, *decision): the decision, or
         those around it that a bandit learner plays."""
-        if not isinstance(self._new.learner, PlaysPoints):
+        if not isinstance(self._blocks.learner, PlaysPoints):
             with self._lock:
                 slots = self._members.slots(ids)[1]
                 decisions: Array = self._columns.x.read(self._state, slots)
             return decisions[:, None]
 
         def of_row(row: Any) -> jax.Array:
-            return jnp.stack(points_of(self._new.learner, self._layout.unpack(row).game.learner))
+            state = self._blocks.packing.unpack(tuple(row))
+            return jnp.stack(points_of(self._blocks.learner, state.game.learner))
 
         with self._lock:
             slots = self._members.slots(ids)[1]
@@ -352,7 +344,7 @@ class Fleet(Displayed):
         with self._lock:
             listed = as_ids(ids)
             given = checked_parameters(parameters, listed, self._members, self._dtype)
-            rows = self._new.rows(listed)
+            rows = self._blocks.rows(listed)
             slots = self._members.join(listed)
             for array, row in zip(self._state, rows, strict=True):
                 array[slots] = row
@@ -415,7 +407,8 @@ class Fleet(Displayed):
         """Return the largest gradients, constraint values and loss differences that a member has
         seen, with their rounds."""
         with self._lock:
-            return one_member.extremes(self._member(member), self._shape, clip_of(self.learner))
+            state, rounds = self._member(member), int(self.rounds([member])[0]) - 1
+            return state.seen.extremes(self._shape, clip_of(self.learner), 1, rounds)
 
     def player(self, member: Id) -> Player:
         """Return a player that goes on where a member stands; the member stays in the fleet.
@@ -423,14 +416,7 @@ class Fleet(Displayed):
         Its data are those of the problem: with parameters, each observation contains them.
         """
         with self._lock:
-            return one_member.player_of(
-                self.learner,
-                self.problem,
-                self._data.counts,
-                self._member(member),
-                self._data.types.described(),
-                np.asarray(self._first),
-            )
+            return player_of(self, self._member(member))
 
     def certificate(self, member: Id, stream: Any = None, **options: Any) -> Certificate:
         """Return a member's measured violations beside the guarantee, and the assumptions compared
@@ -443,12 +429,14 @@ class Fleet(Displayed):
             options: as for `taut.Player.certificate`.
         """
         own = self.parameters([member])
-        return one_member.certificate_of(self.player(member), own, stream, options)
+        return certificate_of(self.player(member), own, stream, options)
 
-    def _member(self, member: Id) -> Any:
-        """Return the state of one member, its arrays in NumPy without keys."""
-        rows = self._read(self._columns, self._members.slots([member])[1])
-        return jax.tree.map(lambda row: row[0], rows)
+    def _member(self, member: Id) -> PlayerState:
+        """Return the state of one member."""
+        slot = self._members.slots([member])[1][0]
+        row = tuple(np.array(array[slot]) for array in self._state)
+        state: PlayerState = self._blocks.packing.unpack(row)
+        return state
 
     def _read(self, columns: Any, slots: Array) -> Any:
         """Return the arrays of members at these columns, a row for each."""
@@ -456,7 +444,7 @@ class Fleet(Displayed):
         return jax.tree.map(
             lambda column: column.read(state, slots),
             columns,
-            is_leaf=lambda part: isinstance(part, Column),
+            is_leaf=lambda part: isinstance(part, Place),
         )
 
     def to_dataframe(self, what: str = "decisions") -> pandas.DataFrame:

@@ -1,18 +1,37 @@
-"""Where the members of a fleet are: the slot of each id in arrays that grow by powers of two."""
+"""The members of a fleet: their ids, texts or whole numbers, and the slot of each id in arrays that
+grow by powers of two."""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
+from .. import arguments
 from ..engine import Array
-from .ids import Id, as_ids, named, refuse_repeated
 
-__all__ = ["Kinds", "Members"]
+__all__ = [
+    "Id",
+    "KeptData",
+    "Kinds",
+    "Members",
+    "as_ids",
+    "check_index",
+    "hash_of",
+    "ids_from_arrays",
+    "ids_to_arrays",
+    "named",
+    "refuse_repeated",
+]
 
+Id = str | int
+NAMED = 5
+"""Members that a message names, at most."""
 Kinds = dict[str, tuple[tuple[int, ...], Any]]
 """For each array, by name, the shape and type of one row."""
 
@@ -130,3 +149,154 @@ def _aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     first = -content.ctypes.data % ALIGNMENT
     zeros: Array = content[first : first + size].view(dtype).reshape(shape)
     return zeros
+
+
+class KeptData:
+    """Keeps trees of arrays whose structure comes with the first of them.
+
+    Arguments:
+        members: the arrays of the members, among which the kept ones lie.
+        group: the beginning of their names.
+    """
+
+    def __init__(self, members: Members, group: str) -> None:
+        self._members, self.group = members, group
+        self._structure: Any = None
+
+    def check(self, rows: Any) -> None:
+        """Refuse data that are not like those that were kept before."""
+        structure, kinds = _described(rows)
+        if self._structure not in (None, (structure, kinds)):
+            raise ValueError(
+                f"z: got data of structure {structure} and kinds {kinds}; expected "
+                f"{self._structure[0]} and {self._structure[1]}, as before"
+            )
+
+    def fit(self, rows: Any) -> None:
+        """Make room for data like these."""
+        self.check(rows)
+        if self._structure is None:
+            self._structure = _described(rows)
+            for i, kind in enumerate(self._structure[1]):
+                self._members.add(f"{self.group}/{i}", kind)
+            self._members.add(f"{self.group}/known", ((), np.dtype(bool)))
+
+    def keep(self, slots: Array, rows: Any) -> None:
+        """Keep the rows of the members in these slots."""
+        if not len(slots):
+            return
+        self.fit(rows)
+        for i, leaf in enumerate(jax.tree.leaves(rows)):
+            self._members.arrays[f"{self.group}/{i}"][slots] = leaf
+        self._members.arrays[f"{self.group}/known"][slots] = True
+
+    def known(self, slots: Array) -> Array:
+        """Return for which members something is kept."""
+        if self._structure is None:
+            return np.zeros(len(slots), bool)
+        known: Array = self._members.arrays[f"{self.group}/known"][slots]
+        return known
+
+    def forget(self, slots: Array) -> None:
+        """Keep nothing for the members in these slots."""
+        if self._structure is not None:
+            self._members.arrays[f"{self.group}/known"][slots] = False
+
+    def read(self, slots: Array) -> Any:
+        """Return what is kept for the members in these slots; None before anything was."""
+        if self._structure is None:
+            return None
+        structure, kinds = self._structure
+        leaves = [self._members.arrays[f"{self.group}/{i}"][slots] for i in range(len(kinds))]
+        return jax.tree.unflatten(structure, leaves)
+
+
+def _described(rows: Any) -> tuple[Any, list[tuple[tuple[int, ...], Any]]]:
+    """Return the structure of data, and shape and type of one row of each array."""
+    leaves, structure = jax.tree.flatten(rows)
+    return structure, [(leaf.shape[1:], leaf.dtype) for leaf in leaves]
+
+
+def as_ids(ids: Any, name: str = "ids") -> list[Id]:
+    """Return ids as a list of texts or of whole numbers."""
+    several = not isinstance(ids, (str, bytes, int)) and hasattr(ids, "__iter__")
+    if not several or getattr(ids, "ndim", 1) == 0:
+        raise TypeError(
+            f"{name}: got {arguments.shown(ids)}; expected several ids, for example a list of texts"
+        )
+    listed = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    kinds = set(map(type, listed))
+    if kinds <= {str} or kinds <= {int}:
+        return listed
+    plain = [each.item() if isinstance(each, np.generic) else each for each in listed]
+    kinds = set(map(type, plain))
+    if kinds <= {str} or kinds <= {int}:
+        return plain
+    words = ", ".join(sorted(kind.__name__ for kind in kinds))
+    raise TypeError(f"{name}: got ids of type {words}; expected texts only, or whole numbers only")
+
+
+def named(ids: Sequence[Id]) -> str:
+    """Return the first few ids for a message, and how many more there are."""
+    first = ", ".join(map(repr, ids[:NAMED]))
+    return first if len(ids) <= NAMED else f"{first} and {len(ids) - NAMED:,} more"
+
+
+def refuse_repeated(ids: Sequence[Id]) -> None:
+    """Raise an error if a member is named more than once."""
+    counts = Counter(ids)
+    if len(counts) != len(ids):
+        twice = [each for each, times in counts.items() if times > 1]
+        raise ValueError(f"ids: got {named(twice)} more than once; expected each member once")
+
+
+def check_index(name: str, table: Any, ids: list[Id]) -> None:
+    """Refuse a table of pandas whose index says that its rows belong to other members."""
+    index = getattr(table, "index", None)
+    if type(table).__module__.split(".")[0] != "pandas" or type(index).__name__ == "RangeIndex":
+        return
+    labels = as_ids(index, f"{name}: its index")
+    if labels != ids:
+        pairs = enumerate(zip(labels, ids, strict=False))
+        wrong = next((i for i, (label, member) in pairs if label != member), None)
+        where = f"{len(labels)} rows" if wrong is None else f"the row {labels[wrong]!r} at {wrong}"
+        expected = f"{len(ids)}" if wrong is None else f"{ids[wrong]!r}"
+        raise ValueError(
+            f"{name}: got a table with {where}; expected {expected}, as in ids: table.loc[ids]"
+        )
+
+
+def hash_of(member: Id) -> tuple[int, int]:
+    """Return two whole numbers of 32 bits that depend on the id alone, in every process."""
+    content = hashlib.blake2b(f"{type(member).__name__}:{member}".encode(), digest_size=8).digest()
+    return int.from_bytes(content[:4], "little"), int.from_bytes(content[4:], "little")
+
+
+def ids_to_arrays(ids: Sequence[Id]) -> dict[str, Array]:
+    """Return ids as arrays of numbers: whole numbers as they are, texts as bytes and lengths."""
+    if all(type(each) is int for each in ids):
+        return {"numbers": np.array(ids, np.int64)}
+    texts = [str(each).encode("utf-8", "surrogatepass") for each in ids]
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    return {"bytes": np.frombuffer(b"".join(texts), np.uint8), "lengths": lengths}
+
+
+def ids_from_arrays(arrays: dict[str, Array]) -> list[Id]:
+    """Return the ids that `ids_to_arrays` described; KeyError or ValueError if the arrays do not
+    fit."""
+    if "numbers" in arrays:
+        numbers = arrays["numbers"]
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise ValueError("its ids are not whole numbers")
+        return list(map(int, numbers))
+    content, lengths = arrays["bytes"].tobytes(), arrays["lengths"]
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 0).any():
+        raise ValueError("the lengths of its ids are not whole numbers")
+    ends = np.cumsum(lengths).tolist()
+    if (ends[-1] if ends else 0) != len(content):
+        raise ValueError("its ids have another length than their text")
+    starts = [0, *ends[:-1]]
+    return [
+        content[start:end].decode("utf-8", "surrogatepass")
+        for start, end in zip(starts, ends, strict=True)
+    ]

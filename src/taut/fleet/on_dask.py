@@ -25,13 +25,12 @@ from ..player.player import Player
 from ..problem.problem import Problem
 from ..problem.tables import plain
 from ..runs.totals import Totals
-from .actors import Actors
-from .advice import advice_of_members
-from .data import by_column, checked_parameters, table_of_members
+from .coming import Refused, tell
+from .data import advice_of_members, by_column, checked_parameters, table_of_members
 from .fleet import Fleet
-from .ids import Id, as_ids, check_index, named, refuse_repeated
-from .member import certificate_of
-from .refusals import Refused, tell
+from .members import Id, as_ids, check_index, named, refuse_repeated
+from .parts import Actors
+from .views import certificate_of
 
 if TYPE_CHECKING:
     import pandas

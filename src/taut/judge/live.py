@@ -88,7 +88,7 @@ def certify_player(
 
 def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any) -> Case:
     """The player as a run of one seed, with the data if they are given."""
-    problem, totals, first = player.problem, player.totals, player._extremes.first
+    problem, totals, first = player.problem, player.totals, player._first
     run = Run(
         learner=player.learner,
         horizon=rounds,
@@ -98,7 +98,7 @@ def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any
         ),
         constraint_names=player.constraint_names,
         coordinate_names=problem.coordinate_names,
-        final=player._report[player._played].reshape(1, *player._shape),
+        final=player._report[player._next].reshape(1, *player._shape),
         problem=problem,
         played=problem,
         first=first.reshape(player._shape),
@@ -145,7 +145,7 @@ def _not_a_run(player: Player, advised: bool) -> str:
         return ""
     if isinstance(player.learner, Advised) and not advised:
         return "decisions were mixed with advice: pass advice= or forecast= of all rounds as well"
-    if player._extremes.changed:
+    if player._changed:
         return "in some rounds another decision was played than the learner's"
     if player._missing.late:
         return "some rounds were observed late"
@@ -167,7 +167,7 @@ def _with_announced(case: Case, player: Player) -> Case:
     """Note how many constraints were announced."""
     if player.problem.announced is None:
         return case
-    count, remembers = player._announced, player.problem.previous
+    count, remembers = player._data.counts[1], player.problem.previous
     return replace(case, announced=AnnouncedRun(case.run, player.problem, None, count, remembers))
 
 
@@ -189,7 +189,7 @@ def _with_comparator(case: Case, best: Any) -> Case:
 
 def _uncovered(player: Player) -> str:
     """Why the learner's guarantees do not apply to this player; empty if they do."""
-    changed = player._extremes.changed
+    changed = player._changed
     if changed:
         return (
             f"in {counted(changed, 'round')} another decision was played than the learner's, which "

@@ -6,7 +6,6 @@ from typing import Any
 
 import jax
 
-from .. import arguments
 from ..engine import default_float
 from ..learners import Advised, Learner
 from ..learners.protocols import Announced
@@ -19,7 +18,6 @@ __all__ = [
     "announced_needs_data",
     "check_announced",
     "check_announced_count",
-    "count_announced",
 ]
 
 
@@ -57,45 +55,16 @@ def check_announced(
 def announced_needs_data(problem: Problem) -> bool:
     """Return whether the announced constraints look at the round's data: they do if they cannot be
     traced without any."""
+    announced = problem.announced
+    assert announced is not None
+    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
     try:
-        _without_data(problem)
+        jax.eval_shape(lambda x: announced.values(x, problem.given(None, x)), x)
     except UnusableOutput:
         raise
     except Exception:  # whatever a user's function raises when its data are missing
         return True
     return False
-
-
-def _without_data(problem: Problem) -> Any:
-    """Return shape and type of the announced constraints, traced without data."""
-    announced = problem.announced
-    assert announced is not None
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    return jax.eval_shape(lambda x: announced.values(x, problem.given(None, x)), x)
-
-
-def count_announced(problem: Problem, given: int | None) -> int:
-    """Return the number of announced constraints, traced if they do not look at data."""
-    if problem.announced is None:
-        if given is not None:
-            raise ValueError(
-                f"announced_count: got {given}; expected None for a problem without announced "
-                "constraints"
-            )
-        return 0
-    known = problem.announced_count
-    if known is None and not announced_needs_data(problem):
-        known = int(_without_data(problem).shape[0])
-    if known is None:
-        if given is None:
-            raise ValueError(
-                "announced_count: got None; expected the number of announced constraints, which "
-                "depends on the round's data: Player(..., announced_count=m)"
-            )
-        return arguments.count("announced_count", given)
-    if given is not None and given != known:
-        raise ValueError(f"announced_count: got {given}; expected {known}, as the problem has")
-    return known
 
 
 def check_announced_count(problem: Problem, decision: Any, data: Any, expected: int) -> None:

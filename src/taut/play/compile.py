@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from ..jax_internals import TESTED
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from .passes import KERNEL, NoKernel, Pass, suitable
@@ -20,6 +21,8 @@ __all__ = ["Executable", "Executables", "compiled", "count_compiled"]
 LOG = logging.getLogger(__name__)
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
 """Compiling takes less than half the time, and the program runs up to ten times longer."""
+if jax.__version__.startswith(TESTED):  # another version may not know the option
+    QUICK["xla_cpu_use_fusion_emitters"] = False  # half the rest, in long programs
 
 Rewrite = Callable[[Callable[..., Any]], Callable[..., Any]]
 Executable = Callable[..., Any]

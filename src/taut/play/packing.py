@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from ..learners import Learner
 
@@ -23,24 +22,51 @@ Packed = tuple[Any, ...]
 
 
 class Place(NamedTuple):
-    """Where an array lies in the vector into which it was packed."""
+    """Where a leaf of a packed tree is."""
 
+    array: int
+    """The number of the packed array: 0 for the vector; other arrays hold one leaf each."""
     start: int
-    stop: int
+    """Its first entry in the vector."""
     shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
-    def read(self, vector: Any) -> Any:
-        """Return the array."""
-        return vector[self.start : self.stop].reshape(self.shape)
+    @property
+    def entries(self) -> slice:
+        """Its entries in the vector."""
+        return slice(self.start, self.start + math.prod(self.shape))
+
+    def read(self, arrays: Any, *rows: Any) -> Any:
+        """Return the leaf; with `rows`, those of several trees, of which the arrays hold a row
+        each. The arrays are NumPy's."""
+        if self.array:
+            return arrays[self.array][rows] if rows else arrays[self.array]
+        part = arrays[0][(*rows, self.entries)]
+        part = part.view(self.dtype) if _as_bits(self.dtype, part.dtype) else part
+        return part.reshape((*part.shape[:-1], *self.shape)).astype(self.dtype, copy=False)
+
+    def write(self, arrays: Any, rows: Any, values: Any) -> None:
+        """Replace the leaf in several trees."""
+        if self.array:
+            arrays[self.array][rows] = values
+            return
+        flat = values.reshape(len(values), math.prod(self.shape)).astype(self.dtype, copy=False)
+        floating = arrays[0].dtype
+        arrays[0][rows, self.entries] = (
+            flat.view(floating) if _as_bits(self.dtype, floating) else flat
+        )
 
 
 @dataclass(frozen=True)
 class Packing:
     """How a pytree is packed: leaves that the float type represents exactly in one vector, each
-    other leaf by itself."""
+    other leaf by itself. Whole numbers that are as wide as the float type keep their bits. Random
+    keys are packed as their numbers."""
 
     structure: Any
     leaf_types: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    keys: tuple[str | None, ...]
+    """For each leaf, the kind of random key that it is, or None."""
     floating: np.dtype[Any]
 
     @classmethod
@@ -48,79 +74,79 @@ class Packing:
         """Return the packing for trees like this one. Python floats count as numbers of the type
         `floating`."""
         leaves, structure = jax.tree.flatten(tree)
-        return cls(structure, tuple(_leaf_type(leaf, floating) for leaf in leaves), floating)
+        keys = tuple(str(jax.random.key_impl(leaf)) if _is_key(leaf) else None for leaf in leaves)
+        types = tuple(_leaf_type(_numbers(leaf), floating) for leaf in leaves)
+        return cls(structure, types, keys, floating)
 
     @cached_property
-    def places(self) -> tuple[tuple[int | None, tuple[int, ...], np.dtype[Any]], ...]:
-        """For each leaf its number of entries in the vector, None if it does not fit; then its
-        shape and type."""
-        return tuple(
-            (math.prod(s) if _fits(d, self.floating) else None, s, d) for s, d in self.leaf_types
-        )
-
-    def pack_traced(
-        self, tree: Any, header: jax.Array | None = None, last: jax.Array | None = None
-    ) -> Packed:
-        """Pack a tree inside compiled code; `header` comes before its numbers in the vector, the
-        number `last` after them."""
-        parts, others = [] if header is None else [header], []
-        for leaf, (size, _, _) in zip(jax.tree.leaves(tree), self.places, strict=True):
-            if size is None:
-                others.append(jnp.asarray(leaf))
-            else:
-                parts.append(jnp.ravel(jnp.asarray(leaf, self.floating)))
-        if last is not None:
-            parts.append(last[None])
-        return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *others)
-
-    def pack(self, tree: Any) -> Packed:
-        """Pack a tree with NumPy, which is several times faster outside compiled code."""
-        leaves = list(zip(jax.tree.leaves(tree), self.places, strict=True))
-        fitting = [np.ravel(leaf) for leaf, (size, _, _) in leaves if size is not None]
-        vector = (
-            np.concatenate(fitting, dtype=self.floating, casting="unsafe")
-            if fitting
-            else np.zeros(0, self.floating)
-        )
-        return (vector, *(leaf for leaf, (size, _, _) in leaves if size is None))
-
-    def unpack(self, arrays: Packed, skip: int = 0) -> Any:
-        """Return the tree; the first `skip` entries of the vector are its header. Works on NumPy
-        and JAX arrays."""
-        vector, *others = arrays
-        leaves = []
-        for size, shape, dtype in self.places:
-            if size is None:
-                leaves.append(others.pop(0))
-            else:
-                leaf = vector[skip : skip + size].reshape(shape)
-                leaves.append(leaf if dtype == self.floating else leaf.astype(dtype))
-                skip += size
-        return jax.tree.unflatten(self.structure, leaves)
+    def places(self) -> tuple[Place, ...]:
+        """The place of each leaf, without a header."""
+        places, start, others = [], 0, 0
+        for shape, dtype in self.leaf_types:
+            inside = _fits(dtype, self.floating)
+            others += not inside
+            places.append(Place(0 if inside else others, start, shape, dtype))
+            start += math.prod(shape) if inside else 0
+        return tuple(places)
 
     def where(self, skip: int = 0) -> Any:
-        """Return the tree with the place of every leaf in the vector, None for leaves that are not
-        in it."""
-        found: list[Place | None] = []
-        for size, shape, _ in self.places:
-            found.append(None if size is None else Place(skip, skip + size, shape))
-            skip += size or 0
-        return jax.tree.unflatten(self.structure, found)
-
-    def zeros(self, header: int = 0) -> Packed:
-        """Return packed zeros after a header of so many entries."""
-        others = [(shape, dtype) for size, shape, dtype in self.places if size is None]
-        return tuple(_zeros(*one) for one in [((header + self.size,), self.floating), *others])
+        """Return the tree with the `Place` of every leaf behind a header of `skip` entries."""
+        moved = [place._replace(start=skip + place.start) for place in self.places]
+        return jax.tree.unflatten(self.structure, moved)
 
     @cached_property
     def size(self) -> int:
         """The number of entries of the vector, without a header."""
-        return sum(size for size, _, _ in self.places if size is not None)
+        return sum(math.prod(place.shape) for place in self.places if not place.array)
 
     @cached_property
     def count(self) -> int:
         """The number of arrays."""
-        return 1 + sum(size is None for size, _, _ in self.places)
+        return 1 + sum(place.array > 0 for place in self.places)
+
+    def pack_traced(self, tree: Any, header: jax.Array | None = None) -> Packed:
+        """Pack a tree inside compiled code; `header` comes before its numbers in the vector."""
+        parts, others = [] if header is None else [header], []
+        for leaf, place in zip(jax.tree.leaves(tree), self.places, strict=True):
+            array = jnp.asarray(_numbers(leaf))
+            if place.array:
+                others.append(array)
+            elif _as_bits(place.dtype, self.floating):
+                parts.append(array.astype(place.dtype).ravel().view(self.floating))
+            else:
+                parts.append(jnp.ravel(array.astype(self.floating)))
+        return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *others)
+
+    def pack(self, tree: Any, header: Any = ()) -> Packed:
+        """Pack a tree with NumPy, which is several times faster outside compiled code."""
+        parts, others = [np.asarray(header, self.floating)], []
+        for leaf, place in zip(jax.tree.leaves(tree), self.places, strict=True):
+            array = np.asarray(_numbers(leaf))
+            if place.array:
+                others.append(array)
+            elif _as_bits(place.dtype, self.floating):
+                parts.append(array.astype(place.dtype).ravel().view(self.floating))
+            else:
+                parts.append(array.ravel())
+        return (np.concatenate(parts, dtype=self.floating, casting="unsafe"), *others)
+
+    def unpack(self, arrays: Packed, skip: int = 0) -> Any:
+        """Return the tree; the first `skip` entries of the vector are its header. Works on NumPy
+        and JAX arrays."""
+        vector, leaves = arrays[0], []
+        for (array, start, shape, dtype), kind in zip(self.places, self.keys, strict=True):
+            if array:
+                leaf = arrays[array]
+            else:
+                leaf = vector[skip + start : skip + start + math.prod(shape)].reshape(shape)
+                if _as_bits(dtype, self.floating):
+                    leaf = leaf.view(dtype)
+                elif dtype != self.floating:
+                    leaf = leaf.astype(dtype)
+            if kind is not None:
+                leaf = jax.random.wrap_key_data(jnp.asarray(leaf, jnp.uint32), impl=kind)
+            leaves.append(leaf)
+        return jax.tree.unflatten(self.structure, leaves)
 
     def __hash__(self) -> int:
         """Computed once, because it is looked up in every call."""
@@ -128,39 +154,36 @@ class Packing:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.structure, self.leaf_types, self.floating))
+        return hash((self.structure, self.leaf_types, self.keys, self.floating))
 
 
-def _zeros(shape: tuple[int, ...], dtype: Any) -> jax.Array:
-    """Return zeros. JAX would compile a program for each shape, except for random keys, which NumPy
-    does not have."""
-    return (
-        jax.device_put(np.zeros(shape, dtype))
-        if isinstance(dtype, np.dtype)
-        else lax.full(shape, 0, dtype)
-    )
+def _is_key(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _numbers(leaf: Any) -> Any:
+    """Return the numbers of a random key; anything else as it is."""
+    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
 
 
 def _fits(dtype: np.dtype[Any], floating: np.dtype[Any]) -> bool:
-    """Return whether the float type represents all numbers of another type exactly."""
-    if dtype == floating:
-        return True
-    whole = (
-        isinstance(dtype, np.dtype) and dtype.kind in "iub"
-    )  # random keys have a type of JAX's own
-    return whole and dtype.itemsize <= 4 and floating.itemsize >= 8
+    """Return whether the float type represents all numbers of another type exactly, or has room for
+    their bits."""
+    whole = dtype.kind in "iub" and dtype.itemsize <= 4
+    return dtype == floating or (whole and floating in (np.float32, np.float64))
+
+
+def _as_bits(dtype: np.dtype[Any], floating: np.dtype[Any]) -> bool:
+    """Return whether numbers keep their bits in a vector of floats, which are then only copied."""
+    return dtype.kind in "iu" and dtype.itemsize == 4 and floating == np.float32
 
 
 def _leaf_type(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if isinstance(leaf, float):
         return (), floating
-    if (
-        isinstance(leaf, np.ndarray) and leaf.dtype == floating
-    ):  # the usual case, several times faster
+    if isinstance(leaf, np.ndarray) and leaf.dtype == floating:  # several times faster
         return leaf.shape, floating
-    if isinstance(leaf, jax.ShapeDtypeStruct):
-        return leaf.shape, leaf.dtype
-    return jnp.shape(leaf), jnp.result_type(leaf)
+    return jnp.shape(leaf), np.dtype(jnp.result_type(leaf))
 
 
 def as_arrays(learner: Learner, floating: Any) -> Learner:

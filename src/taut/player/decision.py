@@ -1,9 +1,9 @@
 """The decision of a player's round if it is not the learner's own: announced constraints are
-enforced, or another was played."""
+enforced, advice or a forecast is taken, or another decision was played."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,164 +11,187 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array
+from ..play.advice import LAST, advice_of_round, check_advised
 from ..play.announced import announced_needs_data
 from ..problem.compatibility import cast_data
 from ..problem.evaluation import constraint_evaluation
 from ..problem.feasibility import find_feasible
 from ..problem.problem import Problem
-from .hooks import Refused
-from .layout import Layout
-from .steps import Steps, heeded_step, moved_step
+from .guards import Refused
+from .steps import heeded, replaced
 
-__all__ = ["RoundDecision"]
+if TYPE_CHECKING:
+    from .player import Player
+
+__all__ = ["LOST", "Begun", "advise", "announce", "begin", "check_announced_data", "played"]
 
 EXACT = 1e-12
 """Relative violation of announced constraints that counts as none."""
-Begun = tuple[Any, Array]
-"""A state as arrays, and its first array in NumPy: the header, which contains the decision."""
 
 
-class RoundDecision:
-    """With which state and decision a player begins a round.
+class Begun(NamedTuple):
+    """The round about to be played, if something of it is known before its decision."""
 
-    Arguments:
-        problem: the problem.
-        dtype: the float type of all computations.
-        steps: the compiled steps of the player.
-        layout: how its arrays are packed.
-    """
-
-    def __init__(self, problem: Problem, dtype: Any, steps: Steps, layout: Layout) -> None:
-        self._problem, self._dtype, self._steps, self._layout = problem, dtype, steps, layout
-        self._begun: Begun | None = None  # for the round about to be played
-        self._data: Any = None  # what was announced for it
-        self._told: tuple[Any, Any] = None, None  # advice and forecast for it
-        self.lost = False
-        """Whether the round was begun with advice that is not in the file from which the player was
-        loaded."""
-
-    @property
-    def known(self) -> bool:
-        """Whether advice for the coming round was taken, or announced constraints enforced."""
-        return self._begun is not None
+    arrays: Any
+    """The state with which it is played; None if advice is not in the file from which the player
+    was loaded."""
+    report: Any
+    """The first of the arrays in NumPy, which contains the decision."""
+    data: Any = None
+    """What was announced."""
+    said: Any = None
+    """Advice."""
+    predicted: Any = None
+    """A forecast."""
 
     @property
     def advised(self) -> bool:
-        """Whether the coming round was begun with advice or a forecast, perhaps before a file was
-        saved."""
-        return self.lost or self._told != (None, None)
+        """Whether it was begun with advice or a forecast."""
+        return self.arrays is None or self.said is not None or self.predicted is not None
 
-    def check_told(self, round: int) -> None:
-        """Refuse to play a round whose advice was lost."""
-        if self.lost:
-            raise TypeError(
-                f"advice: round {round} was begun with advice before the player was saved, and a "
-                "file does not hold it; call player.decide again with the same advice"
-            )
 
-    def announce(self, z: Any, arrays: Any, round: int) -> Begun:
-        """Enforce the constraints that the data `z` announce; return state and header."""
-        if self._problem.announced is None:
-            raise TypeError(
-                "announce: the problem has no announced constraints; expected taut.Problem(..., "
-                "announced=...)"
-            )
-        arranged = self._problem.arrange_announced(z)
-        data = jax.tree.map(lambda leaf: cast_data("z", leaf, self._dtype), arranged)
-        if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
-            raise ValueError(
-                f"z: got a value that is not finite in round {round}; expected finite numbers"
-            )
-        return self._take(arrays, data, self._told, round)
+LOST = Begun(None, None)
+"""A round that was begun with advice, before the player was saved."""
 
-    def advise(self, said: Any, predicted: Any, arrays: Any, round: int) -> Begun:
-        """Take advice and a forecast, as `as_told` takes them; return state and header."""
-        announced = self._problem.announced is not None
-        if announced and self._begun is None and announced_needs_data(self._problem):
-            raise TypeError(
-                f"advice: the announced constraints of round {round} are not known; call "
-                "player.announce(z) before"
-            )
-        begun = self._take(arrays, self._data, (said, predicted), round)
-        self.lost = False
-        return begun
 
-    def check(self, data: Any, round: int) -> None:
-        """Refuse data of the round that differ from those that were announced."""
-        if self._data is None:
-            return
-        observed = dict(jax.tree_util.tree_flatten_with_path(data)[0])
-        for path, value in jax.tree_util.tree_flatten_with_path(self._data)[0]:
-            other = observed.get(path, value)
-            if not np.array_equal(other, value):
-                name = f"z{jax.tree_util.keystr(path)}"
-                came, announced = arguments.entries(other), arguments.entries(value)
-                raise Refused(
-                    f"{name}: got {came} in round {round}; expected {announced}, as was announced",
-                    entry=name,
-                    came=came,
-                    announced=announced,
-                )
-
-    def enforced(self, arrays: Any, round: int) -> Begun:
-        """Return state and header after announced constraints were enforced; if they need data,
-        these must be announced."""
-        self.check_told(round)
-        if self._begun is None:
-            if announced_needs_data(self._problem):
-                raise TypeError(
-                    f"decision: the announced constraints of round {round} are not known; call "
-                    "player.announce(z) before"
-                )
-            return self._take(arrays, None, self._told, round)
-        return self._begun
-
-    def _take(self, arrays: Any, data: Any, told: tuple[Any, Any], round: int) -> Begun:
-        """Take advice and enforce announced constraints, or raise an error if no decision satisfies
-        them."""
-        heeded = self._steps.take(heeded_step, arrays, data, *told)
-        report = np.asarray(heeded[0])
-        if report[0]:  # advice and predicted data are finite
-            raise Refused(
-                f"forecast: got predicted data with which the loss of round {round} is not finite; "
-                "expected data with a finite loss",
-                entry="forecast",
-            )
-        if report[1] > max(EXACT, 1e3 * float(np.finfo(self._dtype).eps)):
-            state, previous = self._layout.unpack(heeded)
-            inside = nearest_known(self._problem, np.asarray(state.x), data, previous, round)
-            heeded = self._steps.take(moved_step, heeded, jnp.asarray(inside, self._dtype))
-            report = np.asarray(heeded[0])
-        self._begun, self._data, self._told = (heeded, report), data, told
-        return self._begun
-
-    def played(self, decision: Any, arrays: Any) -> Begun:
-        """Return state and header with the decision that was really played."""
-        given, shape = (
-            arguments.finite("played", self._problem.assemble(decision)),
-            self._problem.domain.shape,
+def begin(player: Player) -> tuple[Any, Array]:
+    """Return the state with which the round is played, and its header; announced constraints that
+    need data must be announced before."""
+    begun = player._begun
+    if begun is None:
+        if player.problem.announced is None:
+            return player._arrays, player._report
+        _check_known(player, "decision")
+        begun = _take(player, None, None, None)
+    if begun.arrays is None:
+        raise TypeError(
+            f"advice: round {player.round} was begun with advice before the player was saved, and "
+            "a file does not hold it; call player.decide again with the same advice"
         )
-        if given.shape != shape:
+    return begun.arrays, begun.report
+
+
+def _check_known(player: Player, name: str) -> None:
+    if announced_needs_data(player.problem):
+        raise TypeError(
+            f"{name}: the announced constraints of round {player.round} are not known; call "
+            "player.announce(z) before"
+        )
+
+
+def announce(player: Player, z: Any) -> Begun:
+    """Enforce the constraints that the data `z` announce; see `Player.announce`."""
+    if player.problem.announced is None:
+        raise TypeError(
+            "announce: the problem has no announced constraints; expected taut.Problem(..., "
+            "announced=...)"
+        )
+    arranged = player.problem.arrange_announced(z)
+    data = jax.tree.map(lambda leaf: cast_data("z", leaf, player._dtype), arranged)
+    _refuse_not_finite(player, "z", data)
+    before = player._begun or LOST
+    return _take(player, data, before.said, before.predicted)
+
+
+def advise(player: Player, z: Any, advice: Any, forecast: Any) -> Begun:
+    """Take advice, a forecast, or both; see `Player.decide`."""
+    learner = check_advised(player.learner, player.feedback)
+    if z is not None:
+        raise TypeError(
+            "z: got data beside advice; expected them in player.announce(z) if constraints are "
+            "announced, or as forecast=z if they are a prediction"
+        )
+    known = forecast is not None
+    said = advice_of_round(advice, learner, player.problem, player._dtype, known)
+    predicted = _predicted(player, forecast) if known else None
+    before = player._begun or LOST
+    if player.problem.announced is not None and before.arrays is None:
+        _check_known(player, "advice")
+    return _take(player, before.data, said, predicted)
+
+
+def _predicted(player: Player, forecast: Any) -> Any:
+    """Return predicted data in the form of a round's data and whether they are known, or refuse
+    them."""
+    if isinstance(forecast, str):
+        arguments.one_of("forecast", forecast, (LAST,))
+        last = player._last_data.last
+        if last is None and player.observed:
             raise ValueError(
-                f"played: got shape {given.shape}; expected {shape}, that of a decision"
+                f"forecast: got {LAST!r}, but the data before round {player.round} are not in "
+                "the file; expected the predicted data"
             )
-        x = jnp.asarray(given, self._dtype)
-        if not np.asarray(self._problem.domain.contains(x, 1e-9)):
-            raise ValueError(
-                f"played: got {arguments.entries(given)}, outside the domain; expected "
-                "a point inside"
+        return None if last is None else (last[1], np.ones((), bool))
+    try:
+        data = player._data.cast(player.problem.arrange(forecast))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"forecast: {error}") from error
+    _refuse_not_finite(player, "forecast", data, ", or no forecast")
+    return data, np.ones((), bool)
+
+
+def _refuse_not_finite(player: Player, name: str, data: Any, otherwise: str = "") -> None:
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
+        raise ValueError(
+            f"{name}: got a value that is not finite in round {player.round}; expected finite "
+            f"numbers{otherwise}"
+        )
+
+
+def _take(player: Player, data: Any, said: Any, predicted: Any) -> Begun:
+    """Take advice and enforce announced constraints, or raise an error if no decision satisfies
+    them."""
+    arrays, report = player._steps.take(heeded, player._arrays, data, said, predicted)
+    if report[0]:  # advice, announced and predicted data are finite
+        raise Refused(
+            f"forecast: got predicted data with which the loss of round {player.round} is not "
+            "finite; expected data with a finite loss",
+            entry="forecast",
+        )
+    if report[1] > max(EXACT, 1e3 * float(np.finfo(player._dtype).eps)):
+        before = player._layout.unpack((report, *arrays[1:])).game
+        x = np.asarray(before.x)
+        inside = _nearest_known(player.problem, x, data, before.previous, player.round)
+        arrays, report = player._steps.take(replaced, arrays, np.asarray(inside, player._dtype))
+    player._begun = Begun(arrays, report, data, said, predicted)
+    return player._begun
+
+
+def check_announced_data(player: Player, data: Any) -> None:
+    """Refuse data of the round that differ from those that were announced."""
+    if player._begun is None or player._begun.data is None:
+        return
+    observed = dict(jax.tree_util.tree_flatten_with_path(data)[0])
+    for path, value in jax.tree_util.tree_flatten_with_path(player._begun.data)[0]:
+        other = observed.get(path, value)
+        if not np.array_equal(other, value):
+            name = f"z{jax.tree_util.keystr(path)}"
+            came, announced = arguments.entries(other), arguments.entries(value)
+            raise Refused(
+                f"{name}: got {came} in round {player.round}; expected {announced}, as was "
+                "announced",
+                entry=name,
+                came=came,
+                announced=announced,
             )
-        if self._begun is not None:
-            arrays = self._begun[0]
-        moved = self._steps.take(moved_step, arrays, x)
-        return moved, np.asarray(moved[0])
-
-    def forget(self) -> None:
-        """The round is over: what was announced and advised no longer applies."""
-        self._begun, self._data, self._told, self.lost = None, None, (None, None), False
 
 
-def nearest_known(problem: Problem, x: Array, data: Any, previous: Any, round: int) -> Array:
+def played(player: Player, decision: Any) -> tuple[Any, Array]:
+    """Return state and header with the decision that was really played."""
+    shape = player.problem.domain.shape
+    given = arguments.finite("played", player.problem.assemble(decision))
+    if given.shape != shape:
+        raise ValueError(f"played: got shape {given.shape}; expected {shape}, that of a decision")
+    x = np.asarray(given, player._dtype)
+    if not np.asarray(player.problem.domain.contains(jnp.asarray(x), 1e-9)):
+        raise ValueError(
+            f"played: got {arguments.entries(given)}, outside the domain; expected a point inside"
+        )
+    before = player._arrays if player._begun is None else player._begun.arrays
+    return player._steps.take(replaced, player._arrays if before is None else before, x)
+
+
+def _nearest_known(problem: Problem, x: Array, data: Any, previous: Any, round: int) -> Array:
     """Return a decision that satisfies the announced constraints, on the way from `x` to one that
     satisfies them; an error says that there is none and by how much they miss.
 

@@ -3,27 +3,26 @@ their rounds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..engine import Array
+from ..engine import Array, default_float
 from ..jaxpr.maxima import entry_of_largest
 from ..learners.clipping import Clipping
 from ..problem.rounds import MeasuredRound, Round
+from ..runs.totals import Sum
 
-__all__ = ["COLUMNS", "NAMES", "Extreme", "Extremes", "RunningExtremes", "round_extremes"]
+__all__ = ["COLUMNS", "NAMES", "Extreme", "Extremes", "Seen", "round_extremes"]
 
 NAMES = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
 """What is compared with the constants of the same names."""
 COLUMNS = (*NAMES, "constraint_slope")
-BLOCK = 256
-"""Rounds that a player buffers before they are looked at."""
 ALL_ROWS = 256
 """Entries of a Jacobian up to which the gradients of all constraints are looked at; else that of
 the largest constraint."""
@@ -98,162 +97,105 @@ def round_extremes(
     ).astype(x.dtype)
 
 
-class RunningExtremes:
-    """The extremes of a live player. Rounds are buffered and looked at in blocks.
+class AcceptedSlopes(NamedTuple):
+    """The numbers of `taut.learners.clipping.Clipping` for one player."""
 
-    Arguments:
-        shape: of a decision.
-        first: x_1, flat.
-        rows: the number of rounds in a block, at most as many as `decision_of` remembers.
-        decision_of: returns the flat decision of a round of the current block.
-        clip: how many times as long as the longest before it a loss gradient may be; None if the
-            learner clips none.
-    """
+    largest: jax.Array
+    squares: Sum
+    first_square: jax.Array
+    excess: Sum
+    clipped: jax.Array
 
-    def __init__(
-        self,
-        shape: tuple[int, ...],
-        first: Array,
-        rows: int,
-        decision_of: Callable[[int], Array],
-        clip: float | None = None,
-    ) -> None:
-        self._shape, self._decision_of = shape, decision_of
-        self._buffer = np.empty((min(rows, BLOCK), len(COLUMNS)))
-        self._buffered = self._added = 0
-        self.first, self.since = first, 1
-        self.changed = 0  # rounds in which another decision was played than the learner's
-        size = int(np.prod(shape))
-        self._values, self._rounds = np.full(len(COLUMNS), -np.inf), np.zeros(len(COLUMNS), int)
-        self._decisions, self._clipping = np.zeros((len(COLUMNS), size)), Clipping(clip, 1)
-        self._flushed: tuple[int, Array, Array, Array, Array] | None = (
-            None  # rows of the last block that was looked at, and what was known before
+    def add(self, slope: jax.Array, clip: float | None) -> AcceptedSlopes:
+        """Return the numbers after a round with a loss gradient of this length."""
+        slope = slope.astype(self.largest.dtype)
+        above, accepted = jnp.asarray(False), slope
+        if clip is not None:
+            limit = clip * self.largest
+            above = jnp.isposinf(slope) | ((self.largest > 0) & (slope > limit))
+            accepted = jnp.where(jnp.isposinf(slope), 0, jnp.where(above, limit, slope))
+        square = accepted * accepted
+        return AcceptedSlopes(
+            jnp.maximum(self.largest, accepted),
+            self.squares.add(square),
+            jnp.where(self.first_square > 0, self.first_square, square),
+            self.excess.add(slope - accepted),
+            self.clipped + above,
         )
 
-    def add(self, row: Array) -> None:
-        """Add one more round."""
-        self._buffer[self._buffered] = row
-        self._buffered += 1
-        if self._buffered == len(self._buffer):
-            self._add_buffer()
+    def numbers(self) -> Array:
+        """Return the numbers of a `Clipping` with one seed."""
+        sums = (self.largest, self.squares, self.first_square, self.excess, self.clipped)
+        return np.array([[_number(each)] for each in sums])
 
-    def begin(self, rounds: int) -> None:
-        """Begin after so many rounds of which nothing is known."""
-        self.since, self._added = rounds + 1, rounds
 
-    def skip(self) -> None:
-        """Add a round of which nothing is known."""
-        self.add(np.full(len(COLUMNS), np.nan))
+def _number(value: Any) -> float:
+    """A number, or the value of a compensated sum."""
+    if not isinstance(value, Sum):
+        return float(value)
+    return float(value.value) + (0.0 if value.error is None else float(value.error))
 
-    def add_late(self, row: Array, round: int, decision: Array) -> None:
-        """Add what became known of a round that was skipped."""
-        self._add_buffer()
-        for column, value in enumerate(np.where(np.isfinite(row), row, -np.inf).tolist()):
-            if value > self._values[column]:
-                self._values[column], self._rounds[column] = value, round
-                self._decisions[column] = decision
-        if not np.isnan(row[0]):
-            self._clipping.add(row[None, :1])
 
-    def take_back(self) -> None:
-        """Forget the last round. Only one can be taken back."""
-        if not self._buffered:
-            assert self._flushed is not None
-            self._buffered, self._values, self._rounds, self._decisions, self._clipping.numbers = (
-                self._flushed
-            )
-            self._added -= self._buffered
-        self._buffered -= 1
-        self._flushed = None
+class Seen(NamedTuple):
+    """What a player has seen in all its rounds: a part of its state."""
 
-    @property
-    def extremes(self) -> Extremes:
-        """The extremes of all rounds so far."""
-        self._add_buffer()
-        found: dict[str, Any] = {}
+    values: jax.Array
+    """The largest value of each of `COLUMNS`; minus infinity if none is known."""
+    rounds: jax.Array
+    """For each of `NAMES`, the round in which it was largest."""
+    decisions: jax.Array
+    """The flat decisions of these rounds."""
+    slopes: AcceptedSlopes
+    """What the learner accepted of the loss gradients."""
+
+    @classmethod
+    def nothing(cls, x: jax.Array) -> Seen:
+        """Return what is known before round 1."""
+        wide = jnp.promote_types(x.dtype, default_float())
+        return cls(
+            jnp.full(len(COLUMNS), -jnp.inf, x.dtype),
+            jnp.zeros(len(NAMES), jnp.int32),
+            jnp.zeros((len(NAMES), x.size), x.dtype),
+            AcceptedSlopes(
+                jnp.zeros((), wide),
+                Sum.zero((), wide),
+                jnp.zeros((), wide),
+                Sum.zero((), wide),
+                jnp.zeros((), jnp.int32),
+            ),
+        )
+
+    def add(
+        self, found: jax.Array, round: jax.Array, x: jax.Array, clip: float | None = None
+    ) -> Seen:
+        """Return what is known after one more round of a learner that clips gradients so."""
+        known = jnp.where(jnp.isfinite(found), found, -jnp.inf)
+        larger = known > self.values
+        ours = larger[: len(NAMES)]
+        return Seen(
+            jnp.where(larger, known, self.values),
+            jnp.where(ours, round, self.rounds),
+            jnp.where(ours[:, None], x.ravel()[None], self.decisions),
+            self.slopes.add(found[0], clip),
+        )
+
+    def extremes(
+        self, shape: tuple[int, ...], clip: float | None, since: int, rounds: int
+    ) -> Extremes:
+        """Return what was seen, with arrays of NumPy.
+
+        Arguments:
+            shape: of a decision.
+            clip: how many times as long as the longest before it a loss gradient may be; None if
+                the learner clips none.
+            since: the first round that was looked at.
+            rounds: the last one.
+        """
+        clipping, largest = Clipping(clip, 1), {}
+        clipping.numbers = self.slopes.numbers()
         for i, name in enumerate(NAMES):
-            known = np.isfinite(self._values[i])
-            at = int(self._rounds[i]), self._decisions[i].reshape(self._shape).copy()
-            found[name] = Extreme(float(self._values[i]), None, *at) if known else None
-        slope = float(max(self._values[len(NAMES)], 0.0))
-        clipping = Clipping(self._clipping.clip, 1)
-        clipping.numbers = self._clipping.numbers
-        return Extremes(
-            self.since,
-            self._added,
-            **found,
-            constraint_slope=slope,
-            clipping=clipping,
-        )
-
-    def _add_buffer(self) -> None:
-        rows = self._buffer[: self._buffered]
-        if not len(rows):
-            return
-        self._flushed = (
-            len(rows),
-            self._values.copy(),
-            self._rounds.copy(),
-            self._decisions.copy(),
-            self._clipping.numbers,
-        )
-        seen = np.where(np.isfinite(rows), rows, -np.inf)
-        where = np.argmax(seen, axis=0)
-        for column, row in enumerate(where.tolist()):
-            if seen[row, column] > self._values[column]:
-                number = self._added + row + 1
-                self._values[column], self._rounds[column] = seen[row, column], number
-                self._decisions[column] = self._decision_of(number)
-        known = rows[~np.isnan(rows[:, 0]), 0]  # rounds that were skipped have no gradient
-        if len(known):
-            self._clipping.add(known[None])
-        self._added, self._buffered = self._added + len(rows), 0
-
-    def to_arrays(self) -> dict[str, Array]:
-        """Return the arrays that `restore` needs."""
-        self._add_buffer()
-        live = {
-            "values": self._values,
-            "rounds": self._rounds,
-            "decisions": self._decisions,
-            "clipping": self._clipping.numbers,
-        }
-        kept = {
-            name: array.copy() for name, array in live.items()
-        }  # another thread may observe while a file is written
-        about = np.array([self.since, self._added, self.changed])
-        return {"about": about, "first": self.first, **kept}
-
-    def restore(self, arrays: dict[str, Array], rounds: int) -> None:
-        """Continue from `to_arrays` after so many rounds; ValueError or KeyError if the arrays do
-        not fit."""
-        since, added, changed = map(int, arrays["about"])
-        first = arrays["first"]
-        own = {
-            "values": self._values,
-            "rounds": self._rounds,
-            "decisions": self._decisions,
-            "clipping": self._clipping.numbers,
-        }
-        found = {name: arrays[name].copy() for name in own}
-        if (
-            any(
-                found[name].shape != array.shape or found[name].dtype != array.dtype
-                for name, array in own.items()
-            )
-            or np.isnan(found["values"]).any()
-            or added != rounds
-            or not 1 <= since <= rounds + 1
-            or not 0 <= changed <= rounds
-            or np.any((found["rounds"] < 0) | (found["rounds"] > rounds))
-            or np.any((found["values"] < 0) & (found["values"] > -np.inf))
-            or np.any(found["values"] == np.inf)
-            or not np.isfinite(found["decisions"]).all()
-            or not np.all(found["clipping"] >= 0)
-            or first.shape != self._decisions.shape[1:]
-            or not np.isfinite(first).all()
-        ):
-            raise ValueError("the extremes are not those of this player")
-        self.since, self._added, self.changed, self.first = since, added, changed, first
-        self._values, self._rounds = found["values"], found["rounds"]
-        self._decisions, self._clipping.numbers = found["decisions"], found["clipping"]
+            value = float(self.values[i])
+            at = int(self.rounds[i]), np.array(self.decisions[i], float).reshape(shape)
+            largest[name] = Extreme(value, None, *at) if math.isfinite(value) else None
+        slope = max(float(self.values[len(NAMES)]), 0.0)
+        return Extremes(since, rounds, **largest, constraint_slope=slope, clipping=clipping)

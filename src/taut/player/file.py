@@ -1,86 +1,237 @@
 """The file of a player: an npz archive with a JSON header, as `taut.storage` writes it.
 
 The header holds learner, domain, feedback and the types of the data; the arrays are those of the
-learner's state, the totals, the history, the extremes, the rounds that are missing, the fingerprint
+learner's state, of totals and extremes, the history, the rounds that are missing, the fingerprint
 of the problem and the last data of a guard, each under the name of its part.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, files
 from ..engine import VERSION, Array
 from ..learners import Learner
+from ..play.with_feedback import through
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
+from ..runs.totals import Totals
+from . import tag
+from .decision import LOST
+from .growth import with_room
+from .guards import as_limits, check_reaction
+from .irregular import MissingRounds
+from .steps import PlayerState
+
+if TYPE_CHECKING:
+    from .player import Player
 
 __all__ = [
-    "FORMAT",
     "as_arrays",
     "as_parts",
-    "check_domain",
+    "check_learner",
+    "check_precision",
     "check_size",
-    "header",
-    "opened",
-    "read",
-    "saved_feedback",
-    "saved_names",
-    "saved_texts",
+    "contents",
+    "loaded",
+    "other_domain",
+    "restore",
+    "revived",
+    "unpickled",
 ]
 
-FORMAT = 4
+FORMAT = 5
 """The only format that is read."""
-PARTS = ("state", "totals", "history", "extremes", "missing", "problem", "last")
+PARTS = ("state", "totals", "extremes", "history", "first", "missing", "problem", "last")
 
 
-def header(
-    learner: Any,
+def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Return header and arrays of a file."""
+    arguments.flag("history", history)
+    with player._lock:
+        problem, names, structure = player.problem, player.constraint_names, player._data.structure
+        if player._fingerprint is None or player._fingerprint[0] != structure:
+            player._fingerprint = structure, tag.fingerprint(problem, structure, player._dtype)
+        header = {
+            "what": "player",
+            "format": FORMAT,
+            "version": VERSION,
+            "learner": files.pack(player.learner),
+            "domain": problem.domain.to_dict(),
+            "count": player._data.counts[0],
+            "dtype": str(player._dtype),
+            "data": player._data.described(),
+            "problem": tag.tag_of(problem, names, structure),
+            "history": player._history.asked,
+            "rounds": [player.observed, player.unknown, player._changed],
+        }
+        optional = {
+            "announced_count": None if problem.announced is None else player._data.counts[1],
+            "feedback": None if player.feedback is None else files.pack(player.feedback),
+            "constraint_names": None if names is None else list(names),
+            "room": player._room,
+            "advised": True if player._begun is not None and player._begun.advised else None,
+            "migration": list(player.migration) or None,
+        }
+        header |= {name: value for name, value in optional.items() if value is not None}
+        state = player._state()
+        parts = {
+            "state": files.flat((state.game.learner, state.game.previous)),
+            "totals": files.flat(state.game.totals),
+            "extremes": files.flat(state.seen),
+            "history": player._history.to_arrays() if history else {},
+            "first": {"0": player._first},
+            "missing": player._missing.to_arrays(math.prod(player._shape)),
+            "problem": player._fingerprint[1],
+            "last": player._last_data.to_arrays(),
+        }
+        return header, as_arrays(parts)
+
+
+def loaded(
+    source: Any,
     problem: Problem,
+    learner: Learner | None,
     feedback: Feedback | None,
-    counts: tuple[int, int],
-    dtype: Any,
-    data: Any,
-    names: tuple[str, ...] | None,
-    tag: dict[str, Any],
-) -> dict[str, Any]:
-    """Return the header of a file.
+    migrate: bool | Mapping[str, str],
+    limits: Any,
+    on_refuted: Any,
+) -> Player:
+    """Return the player of a file or of its bytes."""
+    from . import migrate as migration
 
-    Arguments:
-        learner: the learner.
-        problem: the problem, of which the domain is stored.
-        feedback: the feedback, or None.
-        counts: the number of constraints that the learner sees, and that of announced constraints.
-        dtype: the float type of all computations.
-        data: the description of the data of earlier rounds.
-        names: the names of the constraints, or None.
-        tag: the version tag of the problem.
-    """
-    found = {
-        "what": "player",
-        "format": FORMAT,
-        "version": VERSION,
-        "learner": files.pack(learner),
-        "domain": problem.domain.to_dict(),
-        "count": counts[0],
-        **({} if problem.announced is None else {"announced_count": counts[1]}),
-        "dtype": str(dtype),
-        "data": data,
-        "problem": tag,
-    }
-    if feedback is not None:
-        found["feedback"] = files.pack(feedback)
-    if names is not None:
-        found["constraint_names"] = list(names)
-    return found
+    arguments.instance("problem", problem, Problem, "taut.Problem(...)")
+    if not isinstance(learner, Learner | None):
+        raise TypeError(f"learner: got {arguments.shown(learner)}; expected a taut learner")
+    renamed = migration.as_names(migrate)
+    check_reaction(on_refuted)
+    as_limits(limits)  # wrong ones are the caller's, not the file's
+    same = learner if renamed is None else None  # a migrated player may get another learner
+    saved, arrays, came = _read(source, same)
+    given = _saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
+    options = {"limits": limits, "on_refuted": on_refuted}
+    try:
+        changes = migration.changes(problem, saved, arrays)
+        kept = learner is None or files.same(files.pack(learner), saved["learner"])
+        if not changes.any and not renamed and kept:  # nothing has to be migrated
+            return revived(files.unpack(saved["learner"]), problem, saved, arrays, given, **options)
+    except files.OtherState as error:
+        if renamed is None:
+            raise ValueError(
+                f"{came}, saved by taut {saved['version']}: {error} than those of "
+                f"{files.unpack(saved['learner'])!r} here, in taut {VERSION}. Load it with the "
+                "code that saved it, or pass migrate=True to go on from its decision"
+            ) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
+    if renamed is None:
+        raise ValueError(f"{'. '.join(changes.texts)}. Pass migrate=True to go on with it ({came})")
+    return migration.migrated(problem, saved, arrays, changes, renamed, learner, given, options)
 
 
-def saved_names(saved: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
+def unpickled(
+    learner: Learner,
+    problem: Problem,
+    saved: dict[str, Any],
+    arrays: dict[str, Array],
+    feedback: Feedback | None = None,
+) -> Player:
+    """Return a copy of a player, perhaps in another process."""
+    check_precision(
+        "player: got one", saved, " is unpickled, or JAX_ENABLE_X64=1 in the environment"
+    )
+    return revived(learner, problem, saved, arrays, feedback)
+
+
+def revived(
+    learner: Learner,
+    problem: Problem,
+    saved: dict[str, Any],
+    arrays: dict[str, Array],
+    feedback: Feedback | None = None,
+    **options: Any,
+) -> Player:
+    """Return the player whose file has these contents; `options` are arguments of `Player`."""
+    from .player import Player
+
+    parts = as_parts(arrays)
+    sized = through(with_room(learner, saved.get("room")), feedback)
+    check_size(sized, problem.domain.shape, saved, parts)
+    player = Player(
+        learner,
+        problem,
+        x1=jnp.asarray(problem.domain.centre, saved["dtype"]),
+        count=saved["count"],
+        announced_count=saved.get("announced_count"),
+        feedback=feedback,
+        unproven=True,
+        history=saved.get("history"),
+        **options,
+    )
+    restore(player, saved, parts)
+    return player
+
+
+def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
+    """Set state, history and the type of the data to those of a file."""
+    if player._room is not None:
+        player._make_room(saved["room"])
+    model, size = player._state(), math.prod(player._shape)
+    learner, previous = files.like((model.game.learner, model.game.previous), parts["state"])
+    totals = files.like(model.game.totals, parts["totals"])
+    seen = files.like(model.seen, parts["extremes"])
+    observed, unknown, changed = (_whole(number) for number in saved["rounds"])
+    x, first = np.asarray(learner.x), parts["first"]["0"]
+    if not np.isfinite(x).all() or not player.problem.domain.contains(jnp.asarray(x), 1e-6):
+        raise ValueError("its decision is outside the domain")
+    if first.shape != (size,) or not np.isfinite(first).all():
+        raise ValueError("its first decision is not one of this problem")
+    player._missing = MissingRounds.from_arrays(parts["missing"], size, player.problem.previous)
+    over = unknown + player._missing.migrated
+    _check_played(Totals.of_chunk(totals), seen, observed + over)
+    game = model.game._replace(
+        learner=learner, previous=previous, totals=totals, t=jnp.asarray(observed + 1, jnp.int32)
+    )
+    player._set_state(PlayerState(learner.x, game, seen, jnp.asarray(over, jnp.int32)))
+    player._first, player._changed = first, changed
+    player._history.restore(parts["history"], player.round - 1)
+    if player._history.constraint_names is None:
+        player._history.constraint_names = _saved_names(saved, player._count)
+        player._named = player._named or player.constraint_names is not None
+    player._data.restore(saved.get("data"), saved["problem"].get("data"))
+    player._begun = LOST if saved.get("advised") else None
+    player.migration = _saved_texts(saved.get("migration", []))
+    player._last_data.restore(parts["last"], saved["problem"].get("data"))
+
+
+def _check_played(totals: Totals, seen: Any, rounds: int) -> None:
+    """Raise ValueError if numbers cannot be totals and extremes of so many rounds."""
+    sums = {name: value for name, value in vars(totals).items() if name != "loss"}
+    clipped = [value for name, value in sums.items() if not name.endswith("excess")]
+    if not all(np.isfinite(each).all() for each in sums.values()) or any(
+        np.any(each < 0) for each in clipped
+    ):
+        raise ValueError("the totals contain a negative violation, or a number that is not finite")
+    if np.any(totals.peak > totals.violation * (1 + 1e-6)):
+        raise ValueError("the totals contain a peak above the total")
+    values, at = np.asarray(seen.values), np.asarray(seen.rounds)
+    if (
+        np.any((values < 0) & (values > -np.inf) | np.isnan(values) | (values == np.inf))
+        or np.any((at < 0) | (at > rounds))
+        or not np.isfinite(np.asarray(seen.decisions)).all()
+        or not np.all(seen.slopes.numbers() >= 0)
+    ):
+        raise ValueError("the extremes are not those of this player")
+
+
+def _saved_names(saved: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
     """Return the names of the constraints in a header; None if it has none."""
     names = saved.get("constraint_names")
     if names is None:
@@ -90,7 +241,7 @@ def saved_names(saved: Mapping[str, Any], count: int) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-def saved_texts(texts: Any) -> tuple[str, ...]:
+def _saved_texts(texts: Any) -> tuple[str, ...]:
     """Return sentences of a header."""
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"migration is {texts!r}")
@@ -115,7 +266,7 @@ def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     return parts
 
 
-def opened(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Array], str]:
+def _opened(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Array], str]:
     """Read a file, or the bytes of one. Returns header, arrays, and how errors call the source."""
     if isinstance(source, bytes):
         shown = f"{len(source)} bytes"
@@ -123,12 +274,12 @@ def opened(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Array]
     return *files.read_arrays(arguments.path("path", source)), f"path: got {source}"
 
 
-def read(
+def _read(
     source: str | Path | bytes, learner: Any = None
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
     """Read a file, or the bytes of one, and check that its header is one of a player, and by this
-    learner if one is given. Returns what `opened` does."""
-    saved, arrays, came = opened(source)
+    learner if one is given. Returns what `_opened` does."""
+    saved, arrays, came = _opened(source)
     what, number = saved.get("what"), saved.get("format")
     if what != "player" or type(number) is not int or number != FORMAT:
         raise ValueError(
@@ -140,24 +291,35 @@ def read(
         for name, kind in wanted.items():
             if type(saved.get(name)) is not kind:
                 raise ValueError(f"{name} is {saved.get(name)!r}")
-        by, dtype = files.unpack(saved["learner"]), np.dtype(saved["dtype"])
-        if not isinstance(by, Learner):
+        np.dtype(saved["dtype"])
+        if not isinstance(files.unpack(saved["learner"]), Learner):
             raise ValueError(f"learner is {saved['learner']!r}")
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
-    if learner is not None and not files.same(files.pack(learner), saved["learner"]):
-        raise ValueError(
-            f"learner: got {learner!r}, but {came.partition('got ')[2]} is by {by!r}; expected the "
-            "learner that saved it"
-        )
-    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
-        raise ValueError(
-            f'{came} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it'
-        )
+    check_learner(learner, saved, came.partition("got ")[2])
+    check_precision(came, saved)
     return saved, arrays, came
 
 
-def check_domain(problem: Problem, saved: Mapping[str, Any]) -> str:
+def check_learner(learner: Any, saved: Mapping[str, Any], what: str) -> None:
+    """Refuse a learner that is not the one in a header."""
+    if learner is not None and not files.same(files.pack(learner), saved["learner"]):
+        by = files.unpack(saved["learner"])
+        raise ValueError(
+            f"learner: got {learner!r}, but {what} is by {by!r}; expected the learner that saved it"
+        )
+
+
+def check_precision(came: str, saved: Mapping[str, Any], more: str = "") -> None:
+    """Refuse contents in 64 bits if JAX has 32."""
+    dtype = np.dtype(saved["dtype"])
+    if jax.dtypes.canonicalize_dtype(dtype) != dtype:
+        raise ValueError(
+            f'{came} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it{more}'
+        )
+
+
+def other_domain(problem: Problem, saved: Mapping[str, Any]) -> str:
     """Say how the domain of a problem differs from that in a header; empty if it is the same."""
     if files.same(problem.domain.to_dict(), saved["domain"]):
         return ""
@@ -193,7 +355,7 @@ def check_size(
         raise ValueError(f"its learner has a state of {needed} numbers, but it contains {stored}")
 
 
-def saved_feedback(came: str, packed: Any, given: Feedback | None) -> Feedback | None:
+def _saved_feedback(came: str, packed: Any, given: Feedback | None) -> Feedback | None:
     """Return the feedback of a file, or the given one if it is the same."""
     try:
         found = as_feedback(files.unpack(packed))
@@ -213,3 +375,9 @@ def saved_feedback(came: str, packed: Any, given: Feedback | None) -> Feedback |
             "the same feedback"
         )
     return given
+
+
+def _whole(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise ValueError(f"the number of rounds is {number!r}")
+    return number

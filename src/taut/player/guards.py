@@ -1,4 +1,5 @@
-"""Guards of a player: limits on data, and what becomes of a round that refutes a stated constant.
+"""Guards of a player: limits on data, what becomes of a round that refutes a stated constant, and
+the events that an operator should know of, as log records and calls of functions.
 
 Limits are checked in Python before a round is played. Constants are compared with the extremes of
 the round inside the compiled step, which raises a flag in the header: a player without alarms pays
@@ -7,25 +8,110 @@ nothing for it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 
 from .. import arguments
 from ..engine import Array
+from ..play.round import FAULTS
 from ..problem.problem import Problem
 from .extremes import NAMES
-from .hooks import Event, Refused
+from .steps import FAULTY, REFUTED, VIOLATED
 
-__all__ = ["Guard", "Limits", "as_limits", "check_reaction", "refuted_event", "thresholds"]
+if TYPE_CHECKING:
+    from .player import Player
+
+__all__ = [
+    "EVENTS",
+    "Event",
+    "Guard",
+    "Hooks",
+    "Limits",
+    "Refused",
+    "alarm",
+    "as_limits",
+    "check_flags",
+    "check_reaction",
+    "not_finite",
+    "thresholds",
+]
+
+LOG = logging.getLogger("taut.player")
+EVENTS = {
+    "refuted": "a stated constant was exceeded",
+    "bound": "a measured quantity is above its bound",
+    "refused": "a round was refused",
+    "violated": "a constraint was violated by more than the tolerance",
+}
+
 
 REACTIONS = ("warn", "refuse")
 """What may become of a round that refutes a constant."""
 SLACK = 1e-6
 """Relative room for rounding before a constant counts as refuted, as in certificates."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a round.
+
+    The log record of an event has its fields as `taut_event`, `taut_round` and `taut_numbers`.
+    """
+
+    name: str
+    """One of `EVENTS`."""
+    round: int
+    message: str
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    """What came and what was expected, by name: numbers and texts."""
+
+
+class Refused(ValueError):
+    """A round that was refused, with the numbers that say why."""
+
+    def __init__(self, message: str, **numbers: Any) -> None:
+        super().__init__(message)
+        self.numbers = numbers
+
+
+class Hooks:
+    """The functions that are called for each event."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, list[Callable[[Event], Any]]] = {name: [] for name in EVENTS}
+
+    def add(self, event: str, function: Callable[[Event], Any]) -> None:
+        """Call the function whenever the event happens."""
+        arguments.one_of("event", event, tuple(EVENTS))
+        if not callable(function):
+            raise TypeError(
+                f"function: got {arguments.shown(function)}; expected a function of an event"
+            )
+        self._functions[event].append(function)
+
+    def report(self, event: Event) -> None:
+        """Write a log record, then call the functions. What these raise is not caught."""
+        LOG.warning(
+            "%s",
+            event.message,
+            extra={
+                "taut_event": event.name,
+                "taut_round": event.round,
+                "taut_numbers": dict(event.numbers),
+            },
+        )
+        for function in tuple(self._functions[event.name]):
+            function(event)
+
+    def refused(self, round: int, error: Exception) -> None:
+        """Report a round that was refused with this error."""
+        numbers = error.numbers if isinstance(error, Refused) else {}
+        self.report(Event("refused", round, f"round {round} was refused: {error}", numbers))
 
 
 @dataclass(frozen=True)
@@ -45,7 +131,7 @@ class Limits:
     >>> player.observe(np.array([3.0, 4.0]))
     >>> player.observe(np.array([3.0, 400.0]))
     Traceback (most recent call last):
-    taut.player.hooks.Refused: z[1]: got 400 in round 2; expected at most 10
+    taut.player.guards.Refused: z[1]: got 400 in round 2; expected at most 10
     """
 
     low: Any = None
@@ -223,3 +309,62 @@ def refuted_event(problem: Problem, seen: Array, stated: Array, round: int) -> E
         "states",
         {"constant": name, "value": value, "stated": constant},
     )
+
+
+def check_flags(player: Player, report: Array, round: int) -> None:
+    """Refuse a round in which something is not finite, or that refutes a constant if the user
+    wants that."""
+    flags = int(report[0])
+    if flags % FAULTY:
+        entry, reason = not_finite(flags, round)
+        raise Refused(reason, entry=entry, limit="finite")
+    if not flags & REFUTED:
+        return
+    reaction = player._on_refuted
+    event = refuted_event(player.problem, report[player._seen], player._stated, round)
+    if callable(reaction):
+        reaction = reaction(event)
+        check_reaction(reaction, "on_refuted(event)")
+    if reaction == "refuse":
+        player._hooks.report(event)
+        raise Refused(event.message, **event.numbers)
+
+
+def alarm(player: Player, round: int | None = None) -> None:
+    """Report what happened in the round that was just taken over."""
+    report, flags = player._report, int(player._report[0])
+    number = player.round - 1 if round is None else round
+    if flags & REFUTED:
+        seen = report[player._seen][: len(NAMES)]
+        event = refuted_event(player.problem, seen, player._stated, number)
+        if not callable(player._on_refuted) and player._on_refuted == "warn":
+            exceeded = seen > player._stated[: len(NAMES)]
+            player._stated[: len(NAMES)][exceeded] = 2 * seen[exceeded]
+            player._fix()
+        player._hooks.report(event)
+    if flags & VIOLATED:
+        excess = report[2 : player._played.start]
+        names, worst = player.constraint_names, int(np.argmax(excess))
+        name = f"g[{worst}]" if names is None else names[worst]
+        tolerance = float(player._stated[-1])
+        player._hooks.report(
+            Event(
+                "violated",
+                number,
+                f"{name}: got {excess[worst]:g} in round {number}; expected at most {tolerance:g}",
+                {"constraint": name, "value": float(excess[worst]), "tolerance": tolerance},
+            )
+        )
+    every = player._checked_every
+    if round is None and every is not None and number % every == 0:
+        player.certificate()
+
+
+def not_finite(flags: int, round: int) -> tuple[str, str]:
+    """Return what is not finite in a round, and a sentence about it; `flags` has one bit for each
+    name of `FAULTS`."""
+    name = next(name for bit, name in enumerate(FAULTS) if flags >> bit & 1)
+    why = ": check the gradients of the constraints and the step size" if name == FAULTS[-1] else ""
+    entry = "z" if name == "data" else name
+    text = f"{entry}: got a value that is not finite in round {round}; expected finite numbers{why}"
+    return entry, text

@@ -23,9 +23,9 @@ from ..play.with_feedback import through
 from ..problem.domains import Domain
 from ..problem.domains.base import domain_from_dict
 from ..problem.problem import Problem
-from .file import as_parts, check_domain, check_size
+from .file import as_parts, check_size, other_domain
 from .growth import with_room
-from .missing import MissingRounds
+from .irregular import MissingRounds
 from .tag import Differences, differences
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def changes(problem: Problem, saved: Mapping[str, Any], arrays: Mapping[str, Arr
     dtype, parts = np.dtype(saved["dtype"]), as_parts(arrays)
     names = problem.constraint_names
     other = differences(problem, names, saved["problem"], parts["problem"], dtype)
-    return Changes(check_domain(problem, saved), other)
+    return Changes(other_domain(problem, saved), other)
 
 
 def migrated(
@@ -133,17 +133,19 @@ def migrated(
     )
     if player._room is not None and saved.get("room") is not None:
         player._make_room(saved["room"])
-    own, previous = player._layout.unpack(player._arrays)
+    begun = player._state()
+    own, previous = begun.game.learner, begun.game.previous
     if previous is not None and old_previous is not None:
         there = np.asarray(old_previous, float).ravel()[place]
         there = np.where(place >= 0, there, np.asarray(x1, float).ravel())
         previous = jnp.asarray(there.reshape(problem.domain.shape), saved["dtype"])
     taken = own if inner is None else _taken(player, own, inner, place, changed, notes)
-    player._set_state((taken, previous))
     rounds = _rounds(parts, before, saved)
+    game = begun.game._replace(learner=taken, previous=previous)
+    skipped = jnp.asarray(rounds, jnp.int32)
+    player._set_state(begun._replace(x=taken.x, game=game, skipped=skipped))
     player._missing = MissingRounds(migrated=rounds)
     player._history.restore({}, rounds)
-    player._extremes.begin(rounds)
     notes.append(f"totals and history of the {rounds} rounds before: they are of another problem")
     player.migration = (*saved.get("migration", ()), *changed.texts, *notes)
     for note in notes:
@@ -164,7 +166,8 @@ def _rounds(parts: Mapping[str, dict[str, Array]], before: Domain, saved: Mappin
     size = int(np.prod(before.shape))
     remembers = bool(saved["problem"].get("previous"))
     missing = MissingRounds.from_arrays(parts["missing"], size, remembers)
-    return int(parts["totals"]["rounds"]) + missing.passed
+    observed, unknown, _ = saved["rounds"]
+    return int(observed) + int(unknown) + missing.migrated
 
 
 def _places(

@@ -19,39 +19,31 @@ from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Advised, Learner
 from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
-from ..learners.protocols import is_random, points_of, seeded
+from ..learners.protocols import Shortens, is_random, points_of
 from ..learners.registry import as_learner, with_default
-from ..play.announced import check_announced, count_announced
-from ..play.packing import as_arrays
+from ..play import round as rounds
+from ..play.announced import check_announced
+from ..play.packing import Packing, as_arrays
 from ..play.round import Game
 from ..play.with_feedback import check_covered, default_learner, through
 from ..problem.compatibility import first_decision
-from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.run import AdviceFacts, advice_facts
-from ..runs.totals import RunningTotals, Totals
-from . import contents as player_contents
+from ..runs.totals import Totals
+from . import decision as round_decision
 from . import display as player_display
+from . import file as player_file
 from . import irregular
-from .advising import advised
-from .alarms import alarm
-from .checks import check_round, number_of_constraints
-from .copies import unpickled
-from .data_types import DataTypes
-from .decision import RoundDecision
-from .extremes import COLUMNS, Extremes, RunningExtremes
+from .data import DataTypes, check_round, constraint_count
+from .extremes import COLUMNS, Extremes
 from .growth import first_room, padded, with_room
-from .guards import as_limits, check_reaction, thresholds
-from .history import History
-from .hooks import Event, Hooks
-from .last_data import LastData
-from .layout import Layout
-from .missing import MissingRounds
-from .observation import Measured, play, revealed
-from .steps import Steps, header
-from .weights import Weights
+from .guards import Event, Hooks, alarm, as_limits, check_reaction, thresholds
+from .irregular import MissingRounds
+from .memory import History, LastData, Weights
+from .observation import ask, finish, play
+from .steps import Layout, PlayerState, Steps, begun
 
 if TYPE_CHECKING:
     import pandas
@@ -139,99 +131,109 @@ class Player(Displayed):
         self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
         check_covered(learner, self.feedback, unproven)
         check_announced((learner,), problem, feedback=self.feedback)
-        self._learned = number_of_constraints(problem, count)  # constraints that the learner sees
-        self._announced = count_announced(problem, announced_count)
-        self._count = self._announced + (
-            0 if problem.scored_constraints is problem.announced else self._learned
+        counts = (
+            constraint_count(problem, count, "Player"),
+            constraint_count(problem, announced_count, "Player", announced=True),
         )
+        own = 0 if problem.scored_constraints is problem.announced else counts[0]
+        self._count = counts[1] + own
         first = first_decision(problem, x1)
-        check_feasible(problem)
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
-        self._played = slice(2 + self._count, 2 + self._count + math.prod(self._shape))
-        self._room = first_room(learner, self.feedback)  # slots of a state that grows
-        ready = as_arrays(through(with_room(learner, self._room), self.feedback), self._dtype)
-        begun = ready.init(first, self._learned)
-        if is_random(ready):
-            own = first_key() if key is None else random_key("key", key, usual=True)
-            begun = seeded(ready, begun, own)
-        state = begun, shared_start(problem, None, first)
+        self._first = np.asarray(first, float).ravel()
         self._stated = thresholds(problem, np.inf, self._dtype)
+        # Where the vector of a state has the last round, its decision, its extremes, and the next.
+        size = math.prod(self._shape)
+        self._played = slice(2 + self._count, 2 + self._count + size)
+        self._row = slice(1, self._played.stop)
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
-        self._lay_out(ready, state)
-        self._weights = Weights.of(ready, self._layout)
-        self._running = RunningTotals(self._count)
-        rows = None if history is None else arguments.count("history", history, 0)
-        self._history = History(self._count, math.prod(self._shape), rows)
+        self._next = slice(self._seen.stop, self._seen.stop + size)
+        drawn = None if key is None else random_key("key", key, usual=True)
+        self._lay_out(first_room(learner, self.feedback), counts, first, drawn)
+        self._missing, self._changed = MissingRounds(), 0
+        self._remember(history, limits, on_refuted, counts)
+
+    def _remember(
+        self, history: int | None, limits: Any, on_refuted: Any, counts: tuple[int, int]
+    ) -> None:
+        """Set guards, hooks, and what is remembered beside the state."""
+        problem, size = self.problem, math.prod(self._shape)
+        asked = None if history is None else arguments.count("history", history, 0)
+        self._history = History(self._count, size, asked)
         self._history.constraint_names = problem.constraint_names
         self._history.coordinate_names = problem.coordinate_names
         # Whether the names are known, or known to be missing. Some come with the first data.
         self._named = self.constraint_names is not None or not problem.scored_constraints.takes_data
-        start = np.asarray(first, float).ravel()
-        self._extremes = RunningExtremes(
-            self._shape,
-            start,
-            self._history.recent,
-            self._history.decision_of,
-            clip_of(learner),
-        )
-        self._data = DataTypes(self._dtype)
+        self._data = DataTypes(problem, self._dtype, counts)
         # Whether arrays are played as they are. Models written in CVXPY arrange them.
         self._takes_arrays = type(problem).arrange is Problem.arrange
-        # The round of a request that was not observed yet.
-        self._asked: tuple[Any, Array, Any] | None = None
-        self._missing = MissingRounds()
-        self._watch(limits, on_refuted)
-        self._lock = threading.RLock()
-        self._set_state(state)
-
-    def _watch(self, limits: Any, on_refuted: Any) -> None:
-        """Set guards, hooks, and what `undo` and files need."""
+        self._learns_of_data = True  # whether data of a round have to be looked at afterwards
+        # Whether it is not known yet that a decision satisfies constraints that do not change.
+        self._in_doubt = not problem.constraints.takes_data
         self._guard, self._hooks = as_limits(limits), Hooks()
-        self._last_data = LastData(self._guard is not None or self._weights is not None)
-        self._on_refuted = on_refuted
         check_reaction(on_refuted)
+        self._on_refuted = on_refuted
+        weights = self._places.game.learner.weights if isinstance(self.learner, Advised) else None
+        self._weights = None if weights is None else Weights(weights)
+        self._last_data = LastData(self._guard is not None or weights is not None)
         self._checked_every: int | None = None  # rounds between two looks at all bounds
+        self._begun: round_decision.Begun | None = None  # what is known of the coming round
+        self._asked: tuple[Any, Array, Any] | None = None  # a request that was not observed yet
         self._last: Any = None  # what `undo` needs
         self._fingerprint: tuple[Any, dict[str, Array]] | None = None  # of data of a structure
         self.migration: tuple[str, ...] = ()
         """What was not taken over when the player was loaded for another problem."""
+        self._lock = threading.RLock()
 
-    def _lay_out(self, ready: Any, state: Any) -> None:
-        """Fix how a learner's state is packed, and the steps that take it."""
-        self._fixed = Game.of(self.problem), ready
-        fixed = (*self._fixed, self._stated)
-        self._layout = Layout.of(fixed, state, self._dtype, self._seen.stop)
-        self._steps = Steps(self.problem, ready, self._layout, self._packed())
-        self._round_decision = RoundDecision(self.problem, self._dtype, self._steps, self._layout)
+    def _lay_out(
+        self, room: int | None, counts: tuple[int, int], first: Any, key: jax.Array | None
+    ) -> None:
+        """Begin with a state that has so many slots, if it grows, and fix how it is packed."""
+        self._room, problem = room, self.problem
+        sized = with_room(self.learner, room)
+        ready = as_arrays(through(sized, self.feedback), self._dtype)
+        if is_random(ready):
+            key = first_key() if key is None else key
+        game, start = Game.of(problem), shared_start(problem, None, first)
+        state = begun(rounds.init(ready, game, first, (counts[0], self._count), key, start))
+        short = sized.shortened() if isinstance(sized, Shortens) and not self.feedback else sized
+        self._fixed = game, as_arrays(through(short, self.feedback), self._dtype)
+        packing = Packing.of(state, self._dtype)
+        fixed = (
+            Packing.of((game, learner, self._stated), self._dtype)
+            for learner in (self._fixed[1], ready)
+        )
+        self._layout, whole = (Layout(each, packing, self._seen.stop) for each in fixed)
+        self._places = packing.where(self._layout.header)
+        self._steps = Steps(problem, self._layout, whole, ())
+        self._fix()
+        self._set_state(state)
+
+    def _fix(self) -> None:
+        """Pack game, learner and thresholds as the compiled steps take them."""
+        packed = self._layout.fixed.pack((*self._fixed, self._stated))
+        self._steps.fixed = cast("tuple[Any, ...]", jax.device_put(packed))
 
     def _make_room(self, room: int) -> None:
         """Give a state that grows so many slots. What `undo` needs moves with it."""
-        before = [self._arrays, *([] if self._last is None else [self._last[0]])]
-        states = [self._layout.unpack(arrays) for arrays in before]
-        ready = as_arrays(with_room(self.learner, room), self._dtype)
-        larger = ready.init(jnp.asarray(states[0][0].x), self._learned), states[0][1]
-        states = [padded(state, larger) for state in states]
-        self._room = room
-        self._lay_out(ready, states[0])
-        after = [
-            self._layout.pack(state, jnp.asarray(arrays[0][: self._seen.stop]))
-            for arrays, state in zip(before, states, strict=True)
-        ]
-        self._arrays, self._report = after[0], np.asarray(after[0][0])
-        if self._last is not None:
-            self._last = after[1], np.asarray(after[1][0]), *self._last[2:]
+        before = [(self._arrays, self._report), *([] if self._last is None else [self._last[:2]])]
+        states = [self._layout.unpack((report, *arrays[1:])) for arrays, report in before]
+        first = np.asarray(states[0].x)
+        self._lay_out(room, self._data.counts, jnp.asarray(first, self._dtype), None)
+        larger = self._state()
+        for i, state in reversed(list(enumerate(states))):
+            self._set_state(padded(state, larger), before[i][1][: self._layout.header])
+            if i:
+                self._last = (self._arrays, self._report, *self._last[2:])
 
-    def _packed(self) -> tuple[Any, ...]:
-        """Return game, learner and thresholds as the compiled steps take them."""
-        packed = self._layout.fixed.pack((*self._fixed, self._stated))
-        return cast("tuple[Any, ...]", jax.device_put(packed))
+    def _set_state(self, state: PlayerState, header: Any = None) -> None:
+        """Pack a state, behind zeros or the header of the last round."""
+        nothing = np.zeros(self._layout.header, self._dtype)
+        self._arrays = self._layout.state.pack(state, nothing if header is None else header)
+        self._report = self._arrays[0]
 
-    def _set_state(self, state: Any) -> None:
-        nothing = jnp.zeros(self._count, self._dtype)
-        decision = jnp.asarray(state[0].x, self._dtype)
-        self._arrays = self._layout.pack(state, header(0, 0, nothing, decision))
-        self._report = np.asarray(self._arrays[0])
-        self._round_decision.forget()
+    def _state(self) -> PlayerState:
+        """Return the state with arrays of NumPy, which must not be changed."""
+        return self._layout.unpack((self._report, *self._arrays[1:]))
 
     @property
     def decision(self) -> Any:
@@ -241,30 +243,27 @@ class Player(Displayed):
         that sees requests first, the decision for the last request. If announced constraints depend
         on data, call `announce` before.
         """
-        begun = self._round_decision
-        if self.problem.announced is not None or begun.known or begun.lost:
+        if self.problem.announced is not None or self._begun is not None:
             with self._lock:
-                report = self._before_round()[1]
+                report = round_decision.begin(self)[1]
         else:
             asked = self._asked  # one read each: no observation of a thread can come in between
-            report = self._report if asked is None else asked[1]
+            if asked is not None:
+                return self.problem.present(asked[1][self._played].reshape(self._shape).copy())
+            report = self._report
         return self._presented(report)
 
-    def _decision_in(self, report: Array) -> Array:
-        """Return the decision in the header of a state."""
-        return report[self._played].reshape(self._shape)
-
     def _presented(self, report: Array) -> Any:
-        """Return the decision in the header of a state as the user gets it, who may change it."""
-        return self.problem.present(self._decision_in(report).copy())
+        """Return the decision in a state as the user gets it, who may change it."""
+        return self.problem.present(report[self._next].reshape(self._shape).copy())
 
     @property
     def points(self) -> Array:
         """The points to play in this round, (k, *decision): the decision, or those around it that a
         bandit learner plays."""
         with self._lock:
-            state, _ = self._layout.unpack(self._arrays)
-        points = points_of(through(self.learner, self.feedback), state)
+            state = self._state().game.learner
+        points = points_of(through(self.learner, self.feedback), jax.tree.map(jnp.asarray, state))
         return np.stack([np.asarray(point) for point in points])
 
     @property
@@ -272,7 +271,7 @@ class Player(Displayed):
         """Running totals of loss and violations. The total loss is NaN if a round was observed
         without its loss."""
         with self._lock:
-            return self._running.totals
+            return Totals.of_chunk(jax.tree.map(np.array, self._state().game.totals))
 
     @property
     def constraint_names(self) -> tuple[str, ...] | None:
@@ -284,20 +283,26 @@ class Player(Displayed):
     def round(self) -> int:
         """The round about to be played, from 1."""
         with self._lock:
-            return self._running.rounds + self._missing.passed + 1
+            return self.observed + self._over + 1
+
+    @property
+    def _over(self) -> int:
+        """The number of rounds that are over and that totals do not contain."""
+        return int(self._places.skipped.read((self._report, *self._arrays[1:])))
 
     @property
     def unknown(self) -> int:
         """The number of rounds that were skipped and not observed since. Totals do not contain
         them."""
-        return self._missing.unknown
+        with self._lock:
+            return self._over - self._missing.migrated
 
     @property
     def observed(self) -> int:
         """The number of rounds that totals contain: those that were observed since the player was
         made or migrated."""
         with self._lock:
-            return self._running.rounds
+            return int(self._places.game.t.read((self._report, *self._arrays[1:]))) - 1
 
     @property
     def migrated(self) -> int:
@@ -320,7 +325,9 @@ class Player(Displayed):
         """The largest gradients, constraint values and loss differences of all rounds, with their
         rounds."""
         with self._lock:
-            return self._extremes.extremes
+            seen, rounds = self._state().seen, self.round - 1
+            since = self._missing.migrated + 1
+            return seen.extremes(self._shape, clip_of(self.learner), since, rounds)
 
     def certificate(self, **options: Any) -> Certificate:
         """Return measured violations beside the guarantee, and the assumptions compared with all
@@ -358,8 +365,7 @@ class Player(Displayed):
     def _of_state(self, name: str) -> Any:
         """Return an entry of the learner's state; `None` if it has none of this name."""
         with self._lock:
-            state, _ = self._layout.unpack(self._arrays)
-        return getattr(state, name, None)
+            return getattr(self._state().game.learner, name, None)
 
     def state(self) -> dict[str, Any]:
         """Return round, decision and totals as numbers, lists and dicts, which fit into JSON.
@@ -396,7 +402,7 @@ class Player(Displayed):
 
     def _summary(self) -> Summary:
         with self._lock:
-            return player_display.summary(self, self._decision_in(self._report))
+            return player_display.summary(self, self._report[self._next].reshape(self._shape))
 
     def decide(self, z: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
         """Return the decision of the round: for the request `z`, or with advice.
@@ -412,7 +418,9 @@ class Player(Displayed):
         last call counts. With announced constraints that depend on data, call `announce` before.
         """
         if isinstance(self.learner, Advised) or advice is not None or forecast is not None:
-            return advised(self, z, advice, forecast)
+            require_jax(tracing=False)
+            with self._lock:
+                return self._presented(round_decision.advise(self, z, advice, forecast).report)
         if not self.learner.request_first:
             kind = type(self.learner).__name__
             raise TypeError(
@@ -420,8 +428,7 @@ class Player(Displayed):
             )
         require_jax(tracing=False)
         with self._lock:
-            self._asked = revealed(self, z, self._arrays)
-            return self._presented(self._asked[1])
+            return self.problem.present(ask(self, z)[self._played].reshape(self._shape).copy())
 
     @property
     def weights(self) -> dict[int, Array] | None:
@@ -430,12 +437,12 @@ class Player(Displayed):
         if self._weights is None:
             return None
         with self._lock:
-            report = self._report if not self._round_decision.known else self._before_round()[1]
+            report = self._report if self._begun is None else round_decision.begin(self)[1]
             return self._weights.by_round(self.round, report)
 
     def _advice_facts(self) -> AdviceFacts | None:
         """What was observed with advisers, for the certificate."""
-        state, _ = self._layout.unpack(self._arrays)
+        state = self._state().game.learner
         if not isinstance(state, AdvisedState):
             return None
         return AdviceFacts(*(array[None] for array in advice_facts(state)))
@@ -457,14 +464,7 @@ class Player(Displayed):
         """
         require_jax(tracing=False)
         with self._lock:
-            return self._presented(self._round_decision.announce(z, self._arrays, self.round)[1])
-
-    def _before_round(self) -> tuple[Any, Array]:
-        """Return the state with which the round is played, and its header."""
-        if self.problem.announced is None and not self._round_decision.known:
-            self._round_decision.check_told(self.round)
-            return self._arrays, self._report
-        return self._round_decision.enforced(self._arrays, self.round)
+            return self._presented(round_decision.announce(self, z).report)
 
     def observe(
         self,
@@ -499,7 +499,11 @@ class Player(Displayed):
             try:
                 if round is not None:
                     check_round(round, self.round, self._missing.rounds)
-                play(self, z, played, Measured(gradient, excess, jacobian, loss))
+                numbers = gradient, excess, jacobian, loss
+                if self.learner.request_first:
+                    finish(self, any(each is not None for each in (z, played, *numbers)))
+                else:
+                    play(self, z, played, numbers)
             except (TypeError, ValueError) as error:
                 self._hooks.refused(self.round, error)
                 raise
@@ -584,7 +588,7 @@ class Player(Displayed):
         >>> player.on("refused", lambda event: print(event.message))
         >>> player.observe(np.array([1.0, np.nan]))
         Traceback (most recent call last):
-        taut.player.hooks.Refused: z: got a value that is not finite in round 1; expected finite
+        taut.player.guards.Refused: z: got a value that is not finite in round 1; expected finite
         numbers
         """
         if tolerance is not None and event != "violated":
@@ -596,7 +600,7 @@ class Player(Displayed):
             if event == "violated":
                 least = 0.0 if tolerance is None else arguments.non_negative("tolerance", tolerance)
                 self._stated[-1] = least
-                self._steps.fix(self._packed())
+                self._fix()
             if every is not None:
                 self._checked_every = arguments.count("every", every)
 
@@ -607,24 +611,17 @@ class Player(Displayed):
             path: the file.
             history: whether to write the remembered rounds.
         """
-        files.write_arrays(arguments.path("path", path), *self._contents(history))
+        files.write_arrays(arguments.path("path", path), *player_file.contents(self, history))
 
     def to_bytes(self, *, history: bool = True) -> bytes:
         """Return what `save` writes: for a database, or another machine. Nothing is pickled, and a
         checksum protects the content."""
-        return files.arrays_to_bytes(*self._contents(history))
-
-    def _contents(self, history: bool = True) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return header and arrays of a file."""
-        return player_contents.contents(self, history)
-
-    def _restore(self, saved: dict[str, Any], parts: dict[str, dict[str, Array]]) -> None:
-        """Set the state, the totals and the type of the data to those of a file."""
-        player_contents.restore(self, saved, parts)
+        return files.arrays_to_bytes(*player_file.contents(self, history))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy a player as its learner, its problem and the contents of its file."""
-        return unpickled, (self.learner, self.problem, *self._contents(), self.feedback)
+        contents = player_file.contents(self)
+        return player_file.unpickled, (self.learner, self.problem, *contents, self.feedback)
 
     @classmethod
     def load(
@@ -657,9 +654,7 @@ class Player(Displayed):
             limits: as for `Player`; a file does not hold it.
             on_refuted: likewise.
         """
-        player = player_contents.loaded(
-            path, problem, learner, feedback, migrate, limits, on_refuted
-        )
+        player = player_file.loaded(path, problem, learner, feedback, migrate, limits, on_refuted)
         LOG.info("loaded a player before round %d from %s", player.round, path)
         return player
 
@@ -690,6 +685,6 @@ class Player(Displayed):
                 f"content: got {arguments.shown(content)}; expected the bytes that "
                 "player.to_bytes() returned"
             )
-        return player_contents.loaded(
+        return player_file.loaded(
             bytes(content), problem, learner, feedback, migrate, limits, on_refuted
         )

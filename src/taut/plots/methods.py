@@ -15,7 +15,7 @@ from .curves import CUMULATIVE, Curves, axis_label, looks, name_of, rounds_of, t
 from .style import BOUND, ENTRIES, INK, axes_for, curve, legend_inside, styled
 
 if TYPE_CHECKING:
-    from ..player.history import History
+    from ..player.memory import History
     from ..runs.run import Run
 
 __all__ = ["plot_player", "plot_run"]

@@ -1,5 +1,4 @@
-"""Look for a feasible decision, so that infeasible constraints are reported before a simulation
-starts."""
+"""Look for a feasible decision, so that constraints which no decision satisfies are reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""Totals over rounds: of a chunk inside the compiled loop, of a finished run, and of a live player.
-
-All three have the same entries and get the same terms from every round (`round_terms`).
-"""
+"""Totals over rounds: of a chunk inside the compiled loop, or of a live player, and of a finished
+run. They have the same entries."""
 
 from __future__ import annotations
 
@@ -14,10 +12,7 @@ import numpy as np
 
 from ..engine import Array, default_float, register_dataclass
 
-__all__ = ["BLOCK", "ChunkTotals", "RunningTotals", "Sum", "Terms", "Totals", "round_terms"]
-
-BLOCK = 256
-"""Rounds that a live player buffers before they are added."""
+__all__ = ["ChunkTotals", "Sum", "Terms", "Totals", "round_terms"]
 
 
 class Terms(NamedTuple):
@@ -167,91 +162,3 @@ def _json(value: Any) -> Any:
     if isinstance(value, list):
         return [_json(entry) for entry in value]
     return None if np.isnan(value) else value  # JSON has no NaN
-
-
-class RunningTotals:
-    """Totals of a live player, in float64. Rounds are buffered and added in blocks of 256.
-
-    The terms are added in the order of the rounds, so that the result does not depend on when the
-    totals are read.
-    """
-
-    def __init__(self, constraints: int) -> None:
-        self._buffer = np.empty((BLOCK, 1 + constraints))
-        self._buffered = 0
-        self._added = 0
-        each, one = np.zeros(constraints), np.zeros(())
-        self._totals = Totals(one, each, each, each, each, one, one, one)
-        self._flushed: tuple[int, Totals] | None = None  # the last block's rows, totals before it
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds so far."""
-        return self._added + self._buffered
-
-    def add(self, loss_and_excess: Array) -> None:
-        """Add one more round: its loss, then g_1..g_m."""
-        self._buffer[self._buffered] = loss_and_excess
-        self._buffered += 1
-        if self._buffered == BLOCK:
-            self._add_buffer()
-
-    def take_back(self) -> None:
-        """Forget the last round. Only one can be taken back."""
-        if not self._buffered:
-            assert self._flushed is not None
-            self._buffered, self._totals = self._flushed
-            self._added -= self._buffered
-        self._buffered -= 1
-        self._flushed = None
-
-    @property
-    def totals(self) -> Totals:
-        """The totals of all rounds so far."""
-        self._add_buffer()
-        return Totals(
-            **{entry.name: getattr(self._totals, entry.name).copy() for entry in fields(Totals)}
-        )
-
-    def to_arrays(self) -> dict[str, Array]:
-        """Return the arrays that `from_arrays` needs."""
-        self._add_buffer()
-        return {"rounds": np.asarray(self._added), **vars(self._totals)}
-
-    @classmethod
-    def from_arrays(cls, constraints: int, arrays: dict[str, Array]) -> RunningTotals:
-        """Return what `to_arrays` described; KeyError or ValueError if the arrays do not fit."""
-        running = cls(constraints)
-        found = {entry.name: arrays[entry.name] for entry in fields(Totals)}
-        for name, array in vars(running._totals).items():
-            if found[name].shape != array.shape or found[name].dtype != array.dtype:
-                raise ValueError(f"the totals are not those of {constraints} constraints")
-        rounds = arrays["rounds"]
-        if rounds.shape != () or rounds.dtype.kind not in "iu" or rounds < 0:
-            raise ValueError(f"the number of rounds is {rounds}")
-        if not all(np.isfinite(array).all() for name, array in found.items() if name != "loss"):
-            raise ValueError("the totals contain a number that is not finite")
-        clipped = ("violation", "squared", "peak", "worst_violation", "worst_squared")
-        if any(np.any(found[name] < 0) for name in clipped) or np.any(
-            found["peak"] > found["violation"] * (1 + 1e-9)
-        ):
-            raise ValueError("the totals contain a negative violation, or a peak above the total")
-        running._added, running._totals = int(rounds), Totals(**found)
-        return running
-
-    def _add_buffer(self) -> None:
-        if not self._buffered:
-            return
-        self._flushed = self._buffered, self._totals
-        rounds = self._buffer[: self._buffered]
-        terms = round_terms(np, rounds[:, 0], rounds[:, 1:])
-        # A cumulative sum adds row after row, whereas np.sum chooses an order of its own.
-        sums = {
-            name: np.cumsum(np.concatenate([getattr(self._totals, name)[None], term]), axis=0)[-1]
-            for name, term in terms._asdict().items()
-        }
-        peak = np.maximum(self._totals.peak, terms.violation.max(axis=0))
-        self._totals = Totals(
-            peak=peak, **{name: np.asarray(value) for name, value in sums.items()}
-        )
-        self._added, self._buffered = self.rounds, 0

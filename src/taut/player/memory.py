@@ -1,25 +1,29 @@
-"""What a live player remembers of its rounds: the last ones all, earlier ones thinned, in bounded
-memory."""
+"""What a live player remembers of its rounds beside its state: the last rounds, earlier ones
+thinned, the weights of advisers, and the last data. All of it takes bounded memory."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import jax
 import numpy as np
 
-from .. import arguments
+from .. import arguments, files
 from ..engine import Array
 from ..extras import optional
+from ..play.packing import Place
+from .tag import filled
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["History"]
+__all__ = ["History", "LastData", "Weights"]
 
 ROWS = 512
 """Recent rounds that are all kept, and at most as many earlier ones."""
-HIDDEN = 64
-"""Recent rounds that are kept, and not shown, if no history is wanted."""
+WEIGHTS = 512
+"""Rounds whose weights are remembered."""
 NUMBERS = 2**19
 """Numbers that each of the two parts holds at most, so that a player with large decisions stays
 small."""
@@ -33,7 +37,7 @@ class History:
 
     >>> history = History(constraints=1, size=1, rows=4)
     >>> for t in range(1, 20):
-    ...     history.add(np.array([float(t), -1.0]), np.array([0.5]))
+    ...     history.add(np.array([float(t), -1.0, 0.5]))
     >>> history.rounds.tolist()
     [4, 8, 12, 16, 17, 18, 19]
     """
@@ -46,29 +50,25 @@ class History:
         """The names of the entries of a decision, if they have names."""
         self.asked = ROWS if rows is None else rows
         """How many rounds the user wants to be kept."""
-        # Extremes look at the decisions of a block of rounds, also if no history is wanted.
-        self._rows = max(4, min(self.asked or HIDDEN, NUMBERS // width))
+        self._rows = max(4, min(self.asked, NUMBERS // width)) if self.asked else 0
         self._constraints = constraints
         # One row more than is shown, so that the last round can be taken back.
         self._recent = np.empty((self._rows + 1, width))
-        self._earlier = np.empty((self._rows if self.asked else 0, width))
-        self._before = (
-            0  # rounds of which nothing is known, played before a file without a history was loaded
-        )
+        self._earlier = np.empty((self._rows, width))
+        # Rounds of which nothing is known, played before a file without a history was loaded.
+        self._before = 0
         self._count = 0  # rounds after these
         self._spacing = 1
         self._kept = 0  # rows of `_earlier` in use
         # Before the last change of `_earlier`: count, rows in use, spacing, and perhaps the rows.
         self._retired: tuple[int, int, int, Array | None] | None = None
 
-    def add(self, loss_and_excess: Array, decision: Array) -> None:
+    def add(self, row: Array) -> None:
         """Add a round: its loss and g_1..g_m, NaN if they are not known, and the decision."""
         count, rows = self._count, self._rows
-        if count >= rows and self.asked:
+        if count >= rows and rows:
             self._retire(count - rows + 1, self._recent[(count - rows) % (rows + 1)])
-        row = self._recent[count % (rows + 1)]
-        row[: 1 + self._constraints] = loss_and_excess
-        row[1 + self._constraints :] = decision
+        self._recent[count % (rows + 1)] = row
         self._count += 1
 
     def _retire(self, round: int, row: Array) -> None:
@@ -144,7 +144,7 @@ class History:
 
         >>> import pandas as pd
         >>> history = History(constraints=1, size=1)
-        >>> history.add(np.array([2.0, -1.0]), np.array([0.5]))
+        >>> history.add(np.array([2.0, -1.0, 0.5]))
         >>> history.to_frame(pd.date_range("2026-01-01", periods=1, freq="5min"))
                     loss  g[0]  x[0]
         time
@@ -173,16 +173,6 @@ class History:
         coordinates = self.coordinate_names or [f"x[{i}]" for i in range(size)]
         columns = ["loss", *constraints, *coordinates]
         return pd.DataFrame(self._values(), index=index, columns=columns)
-
-    @property
-    def recent(self) -> int:
-        """The number of last rounds that are all kept."""
-        return self._rows
-
-    def decision_of(self, round: int) -> Array:
-        """The flat decision of one of the last rounds."""
-        place = (round - 1 - self._before) % (self._rows + 1)
-        return self._recent[place, 1 + self._constraints :]
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
@@ -213,3 +203,66 @@ class History:
         self._earlier[:kept] = values[:kept]
         places = np.arange(count - recent, count) % (self._rows + 1)
         self._recent[places] = values[kept:]
+
+
+class Weights:
+    """The weights of the last rounds. They are not saved, except those of the coming round, which
+    are a part of the learner's state.
+
+    Arguments:
+        place: where the weights lie in the vector that holds a player's state.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._rounds: dict[int, Array] = {}
+
+    def add(self, round: int, report: Array) -> None:
+        """Add the weights with which a round was played; `report` is the vector of its state."""
+        for later in [known for known in self._rounds if known >= round]:
+            del self._rounds[later]  # the round was taken back
+        self._rounds[round] = np.array(self._place.read((report,)), float)
+        if len(self._rounds) > WEIGHTS:
+            del self._rounds[next(iter(self._rounds))]
+
+    def by_round(self, round: int, report: Array) -> dict[int, Array]:
+        """Return the weights of the last rounds, and of the coming round in `report`."""
+        past = {known: row for known, row in self._rounds.items() if known < round}
+        return {**past, round: np.array(self._place.read((report,)), float)}
+
+
+class LastData:
+    """The data of the last round that was observed, and of the one before it, for `undo`.
+
+    Arguments:
+        kept: whether they are needed.
+    """
+
+    def __init__(self, kept: bool) -> None:
+        self.kept = kept
+        self.last: tuple[int, Any] | None = None
+        """Round and data."""
+        self._before: tuple[int, Any] | None = None
+
+    def remember(self, data: Any, round: int) -> None:
+        """Remember the data of a round, unless a later one was observed already."""
+        if self.kept and (self.last is None or round > self.last[0]):
+            copied = jax.tree.map(np.array, data)
+            self._before, self.last = self.last, (round, copied)
+
+    def take_back(self) -> None:
+        """Forget the data of the last round."""
+        self.last = self._before
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Return the arrays that `restore` needs."""
+        if self.last is None:
+            return {}
+        return {"round": np.asarray(self.last[0]), **files.flat(self.last[1])}
+
+    def restore(self, arrays: Mapping[str, Array], structure: Any) -> None:
+        """Continue from the arrays in a file, if there are any; `structure` describes the data."""
+        if not self.kept or not arrays or structure is None:
+            return
+        leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
+        self.last = int(arrays["round"]), filled(structure, leaves)

@@ -1,21 +1,64 @@
-"""A fleet as a table of pandas, with a row per member."""
+"""Single members of a fleet as players, and the whole fleet as a table of pandas."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
 
+import jax
+import numpy as np
+
 from .. import arguments
 from ..engine import Array
 from ..extras import optional
 from ..learners import Advised
+from ..player.player import Player
+from ..player.steps import PlayerState
+from ..problem.tables import plain
+from .data import by_column, joined
 
 if TYPE_CHECKING:
     import pandas
 
+    from ..judge.certificate import Certificate
     from .fleet import Fleet
 
-__all__ = ["frame"]
+__all__ = ["certificate_of", "frame", "player_of"]
+
+
+def player_of(fleet: Fleet, state: PlayerState) -> Player:
+    """Return a player in the state of a member."""
+    problem, counts = fleet.problem, fleet._data.counts
+    player = Player(
+        fleet.learner,
+        problem,
+        x1=fleet._first,
+        count=counts[0],
+        announced_count=None if problem.announced is None else counts[1],
+        unproven=True,
+    )
+    player._set_state(state)
+    player._history.restore({}, player.round - 1)
+    player._data.restore(fleet._data.types.described())
+    return player
+
+
+def certificate_of(
+    player: Player, parameters: dict[str, Array], stream: Any, options: dict[str, Any]
+) -> Certificate:
+    """Return the certificate of a member's player. Its parameters, in one row, are added to the
+    data."""
+    if stream is not None and parameters:
+        given = plain(by_column(stream))
+        length = len(next(iter(jax.tree.leaves(given)), ()))
+        known = given if isinstance(given, dict) else {}
+        own = {
+            name: np.repeat(row, length, axis=0)
+            for name, row in parameters.items()
+            if name not in known
+        }
+        stream = joined(given, own)
+    return player.certificate(stream=stream, **options)
 
 
 def frame(fleet: Fleet, what: str) -> pandas.DataFrame:
@@ -58,7 +101,7 @@ def _weights(fleet: Fleet) -> dict[str, Array]:
 
 def _totals(fleet: Fleet) -> dict[str, Any]:
     totals = fleet.totals()
-    names = fleet.constraint_names or tuple(f"g[{i}]" for i in range(fleet._new.scored))
+    names = fleet.constraint_names or tuple(f"g[{i}]" for i in range(fleet._blocks.scored))
     columns = {"round": fleet.rounds(), "skipped": fleet.skipped(), "loss": totals.loss}
     for kind in ("violation", "peak", "excess"):
         parts = getattr(totals, kind).T

@@ -1,0 +1,241 @@
+"""The data of rounds: what players observe must be like what they observed first, in structure,
+shapes and types, and have the expected numbers of constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import arguments
+from ..engine import Array, default_float
+from ..play.announced import check_announced_count
+from ..problem.compatibility import cast_data, count_constraints
+from ..problem.problem import Problem
+from ..problem.tracing import UnusableOutput
+from .guards import Refused
+from .tag import skeleton
+
+__all__ = [
+    "DataTypes",
+    "check_round",
+    "checked_measurements",
+    "constraint_count",
+    "traced_count",
+]
+
+LeafType = tuple[tuple[int, ...], np.dtype[Any]]
+
+
+class DataTypes:
+    """What is known of the data of earlier rounds.
+
+    Arguments:
+        problem: the problem.
+        dtype: the float type of all computations.
+        counts: the number of constraints that the learner sees, and that of announced ones.
+    """
+
+    def __init__(self, problem: Problem, dtype: np.dtype[Any], counts: tuple[int, int]) -> None:
+        self._problem, self._dtype, self.counts = problem, dtype, counts
+        # Structure of the data, then shape and type per leaf.
+        self._known: tuple[Any, list[LeafType]] | None = None
+        self._saved: tuple[str, list[LeafType]] | None = None  # the same as read from a file
+        self._array: LeafType | None = None  # the same if the data are one array
+        self.structure: Any = None
+        """The same in values for JSON, if the data are dicts, tuples or lists of arrays."""
+        self.known = False
+        """Whether the data of a round were accepted in this process."""
+
+    def cast(self, z: Any) -> Any:
+        """Return data in the types of earlier rounds, or raise an error if they do not fit."""
+        leaves, structure = jax.tree.flatten(z)
+        arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
+        if self._known is None and self._saved is not None:
+            if str(structure) != self._saved[0]:
+                raise ValueError(
+                    f"z: got data of structure {structure}; expected {self._saved[0]}, as before"
+                )
+            self._known = structure, self._saved[1]
+        if self._known is None:
+            data = jax.tree.unflatten(structure, arrays)
+            self._check_first(data)
+            return data
+        expected, types = self._known
+        shapes = [shape for shape, _ in types]
+        if structure != expected or [array.shape for array in arrays] != shapes:
+            came = jax.tree.unflatten(structure, [array.shape for array in arrays])
+            raise ValueError(
+                f"z: got data of shape {came}; expected {jax.tree.unflatten(expected, shapes)}, "
+                "as before"
+            )
+        for array, (_, dtype) in zip(arrays, types, strict=True):
+            if array.dtype.kind == "f" and dtype.kind != "f":
+                raise TypeError(f"z: got values of type {array.dtype}; expected {dtype}, as before")
+        alike = [
+            array.astype(dtype, copy=False) for array, (_, dtype) in zip(arrays, types, strict=True)
+        ]
+        return jax.tree.unflatten(structure, alike)
+
+    def _check_first(self, data: Any) -> None:
+        """Refuse first data with which there are other numbers of constraints."""
+        problem, x = self._problem, np.zeros(self._problem.domain.shape, self._dtype)
+        found = count_constraints(problem, x, problem.given(data, x), "z")
+        if found != self.counts[0]:
+            raise ValueError(
+                f"z: got data with which constraints(x, z) returns {found} values; expected "
+                f"{self.counts[0]}"
+            )
+        check_announced_count(problem, x, data, self.counts[1])
+
+    def quick_cast(self, z: Any) -> Array | None:
+        """Cast an array that is like those of earlier rounds; None for anything else, which `cast`
+        takes or refuses."""
+        if type(z) is not np.ndarray or self._array is None:
+            return None
+        shape, dtype = self._array
+        if z.shape != shape or (
+            z.dtype != dtype and not (z.dtype == np.float64 and dtype.kind == "f")
+        ):
+            return None
+        with np.errstate(over="ignore"):  # infinite values are refused later, with their round
+            return z.astype(dtype, copy=False)
+
+    def remember(self, z: Any) -> None:
+        """Remember the data of the first round that was accepted."""
+        if not self.known:
+            leaves, structure = jax.tree.flatten(z)
+            self._known = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+            self.known, self.structure = True, skeleton(z)
+            self._array = self._known[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+
+    def forget(self) -> None:
+        """Forget the data of the only round, which was taken back."""
+        self._known = self._saved = self._array = self.structure = None
+        self.known = False
+
+    def described(self) -> Any:
+        """Describe the data of earlier rounds for a file; None before the first."""
+        known = self._saved if self._known is None else (str(self._known[0]), self._known[1])
+        return (
+            None
+            if known is None
+            else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
+        )
+
+    def restore(self, described: Any, skeleton: Any = None) -> None:
+        """Continue from what `described` and `structure` returned. Raises ValueError if it is
+        something else."""
+        if described is None:
+            return
+        self.structure = skeleton
+        structure, types = described
+        found = [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]
+        if type(structure) is not str or any(
+            dtype.kind not in "fiub" or min(shape, default=0) < 0 for shape, dtype in found
+        ):
+            raise ValueError(f"its data are {described!r}")
+        self._saved = structure, found
+
+
+def constraint_count(
+    problem: Problem, given: int | None, owner: str, data: Any = None, announced: bool = False
+) -> int:
+    """Return the number of constraints that a learner sees, or of announced ones.
+
+    Arguments:
+        problem: the problem.
+        given: the number according to the user, needed only if it depends on data.
+        owner: what the user makes: "Player" or "Fleet".
+        data: what is known of the data of all rounds, as shapes.
+        announced: whether to count announced constraints.
+    """
+    name = "announced_count" if announced else "count"
+    known = problem.announced_count if announced else problem.constants.constraint_count
+    if known is None:
+        known = traced_count(problem, problem.announced if announced else problem.constraints, data)
+    if given is None:
+        if known is None:
+            raise ValueError(
+                f"{name}: got None; expected the number of constraints, which depends on the "
+                f"round's data: {owner}(..., {name}=m)"
+            )
+        return known
+    if announced and problem.announced is None:
+        raise ValueError(
+            f"announced_count: got {given}; expected None for a problem without announced "
+            "constraints"
+        )
+    count = arguments.count(name, given)
+    if known is not None and known != count:
+        raise ValueError(f"{name}: got {count}; expected {known}, as the problem has")
+    return count
+
+
+def traced_count(problem: Problem, constraints: Any, data: Any) -> int | None:
+    """Return how many values constraints have with these data; None if they need others. Without
+    constraints it is 0."""
+    if constraints is None:
+        return 0
+    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
+    try:
+        values = jax.eval_shape(lambda x, z: constraints.values(x, problem.given(z, x)), x, data)
+    except UnusableOutput:
+        raise
+    except Exception:  # whatever a user's function raises when its data are missing
+        return None
+    return int(values.shape[0])
+
+
+def checked_measurements(
+    gradient: Any,
+    excess: Any,
+    jacobian: Any,
+    loss: Any,
+    *,
+    count: int,
+    shape: tuple[int, ...],
+    dtype: Any,
+) -> list[Array]:
+    """Return loss, gradient, excess and Jacobian of `count` constraints at a decision of this
+    shape."""
+    wanted = {
+        "gradient": (gradient, shape),
+        "excess": (excess, (count,)),
+        "jacobian": (jacobian, (count, *shape)),
+    }
+    numbers = [np.asarray(np.nan if loss is None else arguments.real("loss", loss), dtype)]
+    for name, (value, expected) in wanted.items():
+        if value is None:
+            raise TypeError(
+                f"{name}: got None; expected an array of shape {expected} beside the other "
+                "measurements"
+            )
+        array = arguments.finite(name, value)
+        if count == 1 and array.shape == expected[1:] and name != "gradient":
+            array = array[None]
+        if array.shape != expected:
+            raise ValueError(f"{name}: got shape {array.shape}; expected {expected}")
+        numbers.append(array.astype(dtype))
+    return numbers
+
+
+def check_round(given: Any, expected: int, pending: Collection[int]) -> None:
+    """Refuse the number of a round that is not the next one.
+
+    Arguments:
+        given: the number.
+        expected: that of the next round.
+        pending: rounds that were skipped and may still come.
+    """
+    round = arguments.count("round", given)
+    if round == expected:
+        return
+    why = "which is not the next"
+    if round < expected:
+        why = "which is over"
+    if round in pending:
+        why = f"which was skipped (call player.observe_late({round}, z) for it)"
+    raise Refused(f"round: got {round}, {why}; expected {expected}", came=round, expected=expected)
