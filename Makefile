@@ -1,8 +1,9 @@
 # Two commands: `make reproduce` and `make test`. Both set everything up in .venv with pinned versions.
+# Compiling all installed modules takes as long as installing them; Python compiles those that are used.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: reproduce arena test lint drill fuzz mutants floors newest docs figures notebooks gallery bench chromium format readme clean
+.PHONY: reproduce arena test cases lint drill fuzz mutants floors newest docs figures notebooks gallery bench chromium format readme clean
 
 reproduce: .venv/ready
 	$(BIN)/taut reproduce all --out reproduction
@@ -14,10 +15,13 @@ arena: .venv/ready
 	$(BIN)/taut arena run --out arena-results
 	$(BIN)/taut arena report arena-results --docs docs/arena.md
 
-# CASES=all plays every case of all tests; otherwise a fixed sample of long lists is played.
-CASES ?= sample
-test: lint chromium
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --cases $(CASES)
+# mypy uses one core and takes a minute, so it runs beside the tests; so do the two installations.
+test:
+	$(MAKE) --jobs 2 .venv/ready chromium
+	$(MAKE) --jobs 2 lint cases
+
+cases: .venv/ready
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -49,7 +53,8 @@ bench: .venv/ready
 	$(BIN)/python -m benchmarks
 
 # Kill processes at random moments, tear files and fill the disk; prints what was lost (nothing). Then many new problems.
-# The first part takes at most MINUTES (and a little), whatever the machine.
+# The first part takes at most MINUTES (and a little), whatever the machine. At the end every learner plays its
+# golden games, plays with and without passes and passes all checks, and every model is played; the tests take a few of them.
 MINUTES ?= 20
 drill: .venv/ready
 	$(BIN)/python -m drills.crash --minutes $(MINUTES)
@@ -58,6 +63,9 @@ drill: .venv/ready
 	$(BIN)/python -m drills.long_life
 	$(BIN)/python -m drills.sequences
 	$(BIN)/python -m drills.service
+	$(BIN)/python -m tests.golden.check --cache .xla_cache
+	$(BIN)/python tests/play/passes_agree.py .xla_cache all
+	$(BIN)/pytest -n 2 --dist loadfile --long tests/models tests/learners
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.
 fuzz: .venv/ready
@@ -72,13 +80,13 @@ mutants: .venv/ready
 floors: .venv/ready
 	$(PYTHON) -m venv .venv-floors
 	$(BIN)/python -m drills.versions > .venv-floors/lowest.txt
-	.venv-floors/bin/pip install -q -r .venv-floors/lowest.txt hatchling editables
-	.venv-floors/bin/pip install -q --no-deps --no-build-isolation -e .
+	.venv-floors/bin/pip install -q --no-compile -r .venv-floors/lowest.txt hatchling editables
+	.venv-floors/bin/pip install -q --no-compile --no-deps --no-build-isolation -e .
 	TAUT_TEST_CACHE=.venv-floors/xla .venv-floors/bin/pytest -n 2 --dist loadfile
 
 newest:
 	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/pip install -q --upgrade -e '.[dev,docs]'
+	.venv-newest/bin/pip install -q --no-compile --upgrade -e '.[dev,docs]'
 	TAUT_TEST_CACHE=.venv-newest/xla .venv-newest/bin/pytest -n 2 --dist loadfile
 
 # Browser tests use Debian's Chromium: installed where it is missing and we may, skipped elsewhere.
@@ -90,8 +98,8 @@ chromium:
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q -c constraints.txt hatchling editables
-	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[dev,docs]'
+	$(BIN)/pip install -q -c constraints.txt --no-compile hatchling editables
+	$(BIN)/pip install -q -c constraints.txt --no-compile --no-build-isolation -e '.[dev,docs]'
 	touch $@
 
 clean:

@@ -3,8 +3,6 @@
 
 import gc
 import os
-import zlib
-from collections import Counter
 from pathlib import Path
 
 import jaxlib
@@ -17,7 +15,10 @@ ROOT = Path(__file__).parent.parent
 PINNED = f"jaxlib=={jaxlib.__version__}\n" in (ROOT / "constraints.txt").read_text()
 LOWEST = f'"jax>={jaxlib.__version__}"' in (ROOT / "pyproject.toml").read_text()
 if PINNED or LOWEST:
-    quick = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+    quick = (
+        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+        "--xla_cpu_parallel_codegen_split_count=1"  # the other core has its own worker
+    )
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {quick}".strip()
 
 import jax
@@ -51,73 +52,78 @@ def key():
 # process of its own; here one of them is enough.
 side_by_side.GAMES = side_by_side.GAMES[5:6]
 
-SLOW = (
+FIRST = (
     "tests/golden",
-    "tests/play/test_passes.py",
     "tests/sweeps/test_sweeps_on_dask.py",
-    "tests/test_drills.py",
+    "tests/play/test_announced.py",
+    "tests/play/test_advice.py",
+    "tests/learners/test_half_space.py",
     "tests/test_experiments.py",
-    "tests/testing",
-    "tests/test_site.py",
+    "tests/play/test_passes.py",
     "tests/models",
+    "tests/test_examples.py",
 )
-"""Files that take minutes. They come first, so that no worker is left with one of them at the
+"""Files that take longest. They come first, so that no worker is left with one of them at the
 end."""
 
-SAMPLES = {
-    "test_conformance": 8,
-    "test_an_accepted_model_is_what_cvxpy_says": 12,
-    "test_a_page_runs": 3,  # make docs executes all pages
-    "test_an_example_ends_in_a_figure": 4,
-    "test_random_programs_have_the_values_and_derivatives_that_jax_gives_them": 2,
-    "test_members_equal_players": 2,
-    "test_only_the_problem_and_data_of_a_run_are_accepted": 2,
-}
-"""Tests with cases that compile long programs of their own. One case in so many is played; `make
-test CASES=all` plays all."""
+OF_PARAMETERS = (
+    "check_card",
+    "check_is_pytree",
+    "check_survives_json",
+    "check_horizon_matters",
+    "check_assumptions_are_known",
+    "check_bounds_hold_against_adversaries",
+)
+"""Checks whose outcome depends on the parameters of a method, and not only on its class."""
 
-MANY = 10
-"""Of other tests with at least so many cases, every sixth is played."""
-
-ALWAYS = ("test_conformance[half-space-check_", "test_conformance[clipped-ogd-check_")
-"""Cases that are never left out: the default, and the method of the paper."""
-
-
-WHOLE = ("tests/test_docs.py", "tests/test_numbers.py", "tests/test_shown_figures.py")
-"""Files whose cases are pages and pictures, each of which can be wrong alone; all are played."""
+MODELS = (
+    "battery",
+    "farmer",
+    "landing",
+    "lasso",
+    "markowitz",
+    "matrix_completion",
+    "network_utility",
+    "newsvendor_network",
+    "nested_and_scalar",
+    "second_order_cones",
+)
+"""One or two accepted models of each field."""
 
 
 def pytest_addoption(parser):
-    """Let the caller choose between a sample of the long lists of cases and all of them."""
-    parser.addoption("--cases", choices=("sample", "all"), default="sample")
+    """Let `make drill` play what takes long and asks nearly the same question again."""
+    parser.addoption("--long", action="store_true", help="play all models and all checks")
 
 
 def pytest_configure(config):
-    """Tell modules that are shared by tests, too."""
-    os.environ["TAUT_CASES"] = config.getoption("cases")
+    """Tell modules that tests share, too."""
+    os.environ["TAUT_CASES"] = "all" if config.getoption("long") else "few"
 
 
 def pytest_collection_modifyitems(config, items):
-    """Begin with what is slow, and play a sample of long lists of cases.
+    """Begin with what takes long. Leave out what `--long` adds: models beyond `MODELS`, and checks
+    of methods that share a class with another one.
 
-    Which cases are in the sample follows from their names, so that it is the same in every run. The
-    check of seeds side by side is left out of conformance: tests/testing has it for optimised code.
+    The methods of a family are one class with different parameters. The first one passes all
+    checks, the others those of `OF_PARAMETERS`. The check of seeds side by side is always left out
+    of conformance: tests/testing has it for optimised code.
     """
-
-    cases = Counter(item.function for item in items)
 
     def left_out(item):
         if item.name.endswith("check_seeds_side_by_side]"):
             return True
-        if config.getoption("cases") == "all" or item.name.startswith(ALWAYS):
+        if config.getoption("long"):
             return False
-        if item.nodeid.startswith(WHOLE):
+        if item.originalname == "test_an_accepted_model_is_what_cvxpy_says":
+            return item.callspec.id not in MODELS
+        if item.originalname != "test_conformance":
             return False
-        share = SAMPLES.get(item.originalname, 6 if cases[item.function] >= MANY else 1)
-        return zlib.crc32(item.name.encode()) % share > 0
+        card, check = (item.callspec.params[name] for name in ("card", "check"))
+        return card is not item.module.CARDS[0] and check.__name__ not in OF_PARAMETERS
+
+    def place(item):
+        return next((k for k, name in enumerate(FIRST) if item.nodeid.startswith(name)), len(FIRST))
 
     config.hook.pytest_deselected(items=[item for item in items if left_out(item)])
-    items[:] = sorted(
-        (item for item in items if not left_out(item)),
-        key=lambda item: not item.nodeid.startswith(SLOW),
-    )
+    items[:] = sorted((item for item in items if not left_out(item)), key=place)

@@ -184,7 +184,7 @@ def test_constraints_that_are_not_finite_anywhere():
     assert_refused(
         ValueError,
         "constraints",
-        "not finite inside the domain",
+        "not finite in round 1",
         "finite",
         lambda: simulate(problem=fixed),
     )

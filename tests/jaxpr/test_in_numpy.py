@@ -63,7 +63,9 @@ def test_the_random_operations_contain_every_rule_and_nothing_else_is_claimed():
             program = jax.make_jaxpr(function)(*inputs)
             if in_numpy(program, 1) is not None:
                 claimed |= {equation.primitive.name for equation in equations(program)}
-    assert claimed - CALLS == NAMES
+    # Before 0.10 JAX wrote these three with other operations.
+    later = {"stack", "tile", "unstack"} if jax.__version_info__ < (0, 10) else set()
+    assert claimed - CALLS == NAMES - later
 
 
 @pytest.mark.parametrize("dtype", OTHERS)

@@ -18,10 +18,11 @@ from taut.play.passes import PASSES
 
 ROUNDS, SEEDS = 25, (1, 3, 10)
 ALL = tuple(each.name for each in PASSES)
-EVERY_PASS = ("half-space", "clipped-ogd", "surrogate", "recoo")
+EVERY_PASS = ("half-space", "clipped-ogd")
 """Learners that also play with each pass alone."""
-SHARE = 6
-"""One learner in so many plays, beside those of EVERY_PASS, unless all are asked for."""
+OTHERS = ("drift-plus-penalty", "recoo", "surrogate", "surrogate-optimistic")
+"""Learners that play with all passes and with none, unless all learners are asked for. Together
+with the above they have one, three and ten seeds and both float types."""
 
 
 def constraints(x: Any) -> Any:
@@ -63,7 +64,7 @@ def main() -> None:
     played, wrong = 0, []
     every = "all" in sys.argv[2:]
     for number, name in enumerate(taut.LEARNERS):
-        if not every and name not in EVERY_PASS and number % SHARE:
+        if not every and name not in (*EVERY_PASS, *OTHERS):
             continue
         for problem in GAMES:
             try:

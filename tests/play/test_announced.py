@@ -48,8 +48,13 @@ def limited():
     return {"cost": data(), "capacity": np.random.default_rng(1).uniform(0, 1, (SEEDS, ROUNDS))}
 
 
-def test_ramps_are_never_violated_although_the_learner_wants_to_go_further():
-    run = taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL)
+@pytest.fixture(scope="module")
+def ramped():
+    return taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10)
+
+
+def test_ramps_are_never_violated_although_the_learner_wants_to_go_further(ramped):
+    run = ramped
     moves = np.abs(np.diff(run.decisions, axis=1)).max(axis=-1)
     assert run.totals.peak.shape == (SEEDS, 5)
     assert np.all(run.totals.peak[:, 1:] == 0)  # exactly
@@ -111,8 +116,13 @@ def test_the_step_is_the_projection_where_rows_are_parallel_to_the_box():
         x, before = np.clip(x - 0.3 * data()[0, t], -1, 1), x
 
 
-def test_capacities_are_enforced_and_the_bounds_that_remain_hold():
-    run = taut.simulate("half-space", CAPPED, limited(), seeds=SEEDS)
+@pytest.fixture(scope="module")
+def capped():
+    return taut.simulate("half-space", CAPPED, limited(), seeds=SEEDS, record=ALL)
+
+
+def test_capacities_are_enforced_and_the_bounds_that_remain_hold(capped):
+    run = capped
     assert np.all(run.totals.peak[:, 1] == 0)
     certificate = run.certificate()
     rows = {row.quantity: row for row in certificate.rows}
@@ -124,8 +134,8 @@ def test_capacities_are_enforced_and_the_bounds_that_remain_hold():
     assert np.all(best.decision[:, 0] <= limited()["capacity"].min(axis=1) + 1e-6)
 
 
-def test_certificates_check_every_step_into_announced_constraints():
-    certificate = taut.simulate("half-space", RAMPED, data(), seeds=SEEDS).certificate()
+def test_certificates_check_every_step_into_announced_constraints(ramped):
+    certificate = ramped.certificate()
     rows = {row.quantity: row for row in certificate.rows}
     announced = rows["peak violation of announced constraints"]
     assert announced.bound == 0
@@ -142,8 +152,8 @@ def test_certificates_check_every_step_into_announced_constraints():
     assert rows["violation"].holds
 
 
-def test_a_player_enforces_them_also_after_a_restart(tmp_path):
-    run = taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL)
+def test_a_player_enforces_them_also_after_a_restart(ramped, tmp_path):
+    run = ramped
     player = taut.Player(LEARNER, RAMPED)
     for t in range(ROUNDS):
         np.testing.assert_allclose(player.decision, run.decisions[0, t], atol=1e-13)
@@ -155,9 +165,8 @@ def test_a_player_enforces_them_also_after_a_restart(tmp_path):
     np.testing.assert_allclose(player.history.decision[-1], run.decisions[0, -1], atol=1e-13)
 
 
-def test_a_player_is_told_what_is_announced():
-    z = limited()
-    run = taut.simulate("half-space", CAPPED, z, seeds=SEEDS, record=ALL)
+def test_a_player_is_told_what_is_announced(capped):
+    z, run = limited(), capped
     player = taut.Player(CAPPED, announced_count=1)
     for t in range(10):
         with pytest.raises(
@@ -176,14 +185,13 @@ def test_a_player_is_told_what_is_announced():
         taut.Player(taut.Problem(cost, total, BOX)).announce(1.0)
 
 
-def test_resume_and_rescaled_problems_enforce_them(tmp_path):
-    whole = taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10)
+def test_resume_and_rescaled_problems_enforce_them(ramped, tmp_path):
     taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10, checkpoint=tmp_path)
     assert_bit_equal(
         taut.simulate(
             LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10, checkpoint=tmp_path
         ),
-        whole,
+        ramped,
     )
     known = RAMPED.with_constants(taut.Constants(loss_lipschitz=6.0, constraint_lipschitz=1.5))
     run = taut.simulate("half-space", taut.rescaled(known), data(), seeds=SEEDS, record=ALL)
@@ -306,7 +314,7 @@ def test_the_certificate_gives_no_advice_that_leads_in_a_circle():
         assert "taut.steady" not in " ".join(row.reasons)
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
 def test_rounding_does_not_refute_that_announced_constraints_hold(scale):
     data = np.random.default_rng(0).uniform(-1, 1, size=(200, 2))
     game = taut.Problem(

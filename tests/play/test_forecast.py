@@ -116,7 +116,3 @@ def test_a_forecast_on_a_cvxpy_model_is_the_minimum_that_cvxpy_finds():
         before = np.asarray(decisions[-1]["p"])
         player.observe(z)
     assert bound
-    data = {"demand": demands, "price": prices}
-    run = taut.simulate(player.learner, model, data, forecast=data, record=("decisions",))
-    played = [model.assemble(decision) for decision in decisions]
-    np.testing.assert_allclose(run.decisions[0], played, rtol=0, atol=1e-5)

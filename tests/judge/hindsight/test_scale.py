@@ -182,9 +182,10 @@ def test_small_sets_are_not_taken_for_sets_without_interior(scale):
 @pytest.mark.parametrize("constants", [(1.0, 1e-9), (1e9, 1.0)])
 def test_verdicts_of_certificates(constants):
     """Mean, worst, bound and limit of regret and violations are multiplied, all verdicts equal."""
-    plain = taut.simulate(scaled("affine", "tangents", 1.0, 1.0), DATA).certificate()
+    first = taut.simulate(scaled("affine", "tangents", 1.0, 1.0), DATA)
+    second = taut.simulate(scaled("affine", "tangents", *constants), DATA)
+    plain, certificate = first.certificate(), second.certificate()
     of_loss, of_constraints = constants
-    certificate = taut.simulate(scaled("affine", "tangents", *constants), DATA).certificate()
     assert certificate.outcome == plain.outcome
     assert [(one.name, one.status) for one in certificate.assumptions] == [
         (one.name, one.status) for one in plain.assumptions
@@ -195,4 +196,10 @@ def test_verdicts_of_certificates(constants):
         )
         assert (row.quantity, row.trivial) == (expected.quantity, expected.trivial)
         np.testing.assert_allclose(row.worst / unit, expected.worst, rtol=1e-6, atol=1e-9)
-        np.testing.assert_allclose(row.guarantee.bound / unit, expected.guarantee.bound, rtol=1e-6)
+        bounds = row.guarantee.bound, expected.guarantee.bound
+        if row.quantity == "regret":
+            # Where decisions lie on a kink, rounding chooses the piece of the constraint whose
+            # half-space moves first, and only that move is subtracted from the bound.
+            corrections = second.correction.min(), first.correction.min()
+            bounds = tuple(map(sum, zip(bounds, corrections, strict=True)))
+        np.testing.assert_allclose(bounds[0] / unit, bounds[1], rtol=1e-6)

@@ -187,7 +187,8 @@ class Region:
                 ]
                 cursor += len(keys[e])
                 excess[e] = max(worst[e], 0) * FEASIBLE
-                idle[e] = 0 if any(fresh) else idle[e] + 1
+                # Steps with curvature may stand still at a kink; cutting planes then go on.
+                idle[e] = 0 if any(fresh) or step < CURVATURE_STEPS else idle[e] + 1
                 settled.discard(e)
                 if worst[e] <= 1:
                     settled.add(e)

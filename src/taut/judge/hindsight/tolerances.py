@@ -66,7 +66,7 @@ CURVATURE_STEPS = 60
 """of which so many add the curvature of active constraints to the objective; pure cutting planes,
 which cannot cycle, follow."""
 TANGENT_PATIENCE = 4
-"""Steps that add no new tangent after which more would not help."""
+"""Steps of pure cutting planes that add no new tangent after which more would not help."""
 TANGENTS_AT_ONCE = 24
 """How many tangents one point may add; the most violated ones come first."""
 LARGEST_CURVATURE = 1e12
