@@ -105,6 +105,7 @@ def read(path: str | Path) -> dict[str, Any]:
             f"path: got {path} in format {header.get('format')!r}; expected format {FORMAT}"
         )
     try:
+        files.refuse_newer(header.get("version"))
         return run_fields(header, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(
