@@ -65,7 +65,7 @@ drill: .venv/ready
 	$(BIN)/python -m drills.service
 	$(BIN)/python -m tests.golden.check --cache .xla_cache
 	$(BIN)/python tests/play/passes_agree.py .xla_cache all
-	$(BIN)/pytest -n 2 --dist loadfile --long tests/models tests/learners
+	$(BIN)/pytest -n 2 --dist loadfile --long
 
 # Call public functions with wrong arguments; prints the errors that do not say what is wrong.
 fuzz: .venv/ready

@@ -76,19 +76,23 @@ OF_PARAMETERS = (
 )
 """Checks whose outcome depends on the parameters of a method, and not only on its class."""
 
-MODELS = (
-    "battery",
-    "farmer",
-    "landing",
-    "lasso",
-    "markowitz",
-    "matrix_completion",
-    "network_utility",
-    "newsvendor_network",
-    "nested_and_scalar",
-    "second_order_cones",
-)
-"""One or two accepted models of each field."""
+FEW = {
+    "test_an_accepted_model_is_what_cvxpy_says": {
+        "battery",
+        "farmer",
+        "landing",
+        "lasso",
+        "markowitz",
+        "matrix_completion",
+        "network_utility",
+        "newsvendor_network",
+        "nested_and_scalar",
+        "second_order_cones",
+    },
+    "test_an_example_ends_in_a_figure": {"the_line", "ramps", "conversions", "fairness"},
+    "test_a_tutorial_prints_what_is_stored": {"first-game", "noisy-constraints"},
+}
+"""Of long lists one or two cases of each field. `make docs` runs all examples and tutorials."""
 
 
 def pytest_addoption(parser):
@@ -102,8 +106,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Begin with what takes long. Leave out what `--long` adds: models beyond `MODELS`, and checks
-    of methods that share a class with another one.
+    """Begin with what takes long. Leave out what `--long` adds: tests that are marked as long,
+    cases beyond `FEW`, and checks of methods that share a class with another one.
 
     The methods of a family are one class with different parameters. The first one passes all
     checks, the others those of `OF_PARAMETERS`. The check of seeds side by side is always left out
@@ -115,8 +119,10 @@ def pytest_collection_modifyitems(config, items):
             return True
         if config.getoption("long"):
             return False
-        if item.originalname == "test_an_accepted_model_is_what_cvxpy_says":
-            return item.callspec.id not in MODELS
+        if item.get_closest_marker("long"):
+            return True
+        if item.originalname in FEW:
+            return item.callspec.id not in FEW[item.originalname]
         if item.originalname != "test_conformance":
             return False
         card, check = (item.callspec.params[name] for name in ("card", "check"))

@@ -39,6 +39,7 @@ def played():
     return game, run
 
 
+@pytest.mark.long
 def test_a_memory_that_grows_is_a_large_one(played):
     game, run = played
     assert run.learner.memory is None

@@ -117,6 +117,7 @@ def test_announced_constraints_and_kept_cuts_hold_with_adversarial_advice(played
     assert 0.05 < moves <= 0.2 + 1e-12
 
 
+@pytest.mark.long
 def test_the_learner_keeps_its_own_bound_with_advice():
     """C2 and C3, in the certificate of a run that is given its data and its advice again."""
     problem = taut.Problem(

@@ -185,6 +185,7 @@ def test_a_player_is_told_what_is_announced(capped):
         taut.Player(taut.Problem(cost, total, BOX)).announce(1.0)
 
 
+@pytest.mark.long
 def test_resume_and_rescaled_problems_enforce_them(ramped, tmp_path):
     taut.simulate(LEARNER, RAMPED, data(), seeds=SEEDS, record=ALL, chunk=10, checkpoint=tmp_path)
     assert_bit_equal(
@@ -298,6 +299,7 @@ def test_a_recommendation_enforces_announced_constraints():
     assert isinstance(taut.recommend(RAMPED, 1000).learner, Announced)
 
 
+@pytest.mark.long
 def test_the_certificate_gives_no_advice_that_leads_in_a_circle():
     """Playing the steady problem has no bound on policy regret if constraints are announced."""
 

@@ -6,6 +6,7 @@ from itertools import product
 import cvxpy as cp
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import taut
 from taut.player.decision import begin
@@ -90,6 +91,7 @@ def test_a_forecast_on_a_problem_with_ramps_is_the_minimum_that_cvxpy_finds():
     np.testing.assert_allclose(run.decisions[0], decisions, rtol=0, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_forecast_on_a_cvxpy_model_is_the_minimum_that_cvxpy_finds():
     def parts(p, store, demand, price, before):
         cost = price @ p + cp.square(cp.sum(p) + store - demand) + 0.2 * cp.abs(store)

@@ -138,6 +138,7 @@ def test_compiled_functions_of_all_problems_together_are_bounded(monkeypatch):
     assert list(first.used) == ["e"]  # a dropped function is not counted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("use", "problems"), [("simulate", 40), ("player", 30)])
 def test_memory_stays_flat_over_new_problems(use, problems):
     """In a process of its own; `make drill` plays 500."""
