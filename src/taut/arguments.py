@@ -14,27 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = [
-    "TooSmall",
-    "as_array",
-    "count",
-    "did_you_mean",
-    "expected_one_of",
-    "finite",
-    "flag",
-    "flags",
-    "fraction",
-    "instance",
-    "native",
-    "non_negative",
-    "not_nan",
-    "one_of",
-    "path",
-    "positive",
-    "real",
-    "shown",
-]
-
 T = TypeVar("T")
 LONGEST = 100
 """Longer values are described by their class in messages."""

@@ -15,23 +15,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "Displayed",
-    "Grid",
-    "Summary",
-    "brief",
-    "counted",
-    "latex",
-    "markdown",
-    "markdown_code",
-    "number",
-    "numbers",
-    "rounded",
-    "spreadsheet",
-    "terminal_width",
-    "wrapped",
-]
-
 WIDEST = 60
 """Longer cells of a table continue on the next line."""
 NARROWEST = 18

@@ -19,27 +19,6 @@ from jax.tree_util import GetAttrKey
 
 from .jax_internals import backend_started, forget_traces
 
-__all__ = [
-    "VERSION",
-    "Array",
-    "cache",
-    "cache_folder",
-    "chosen_passes",
-    "default_float",
-    "double_precision",
-    "first_key",
-    "notice_precision",
-    "passes",
-    "random_key",
-    "register_attributes",
-    "register_dataclass",
-    "remove_damaged_programs",
-    "require_jax",
-    "shape_and_type",
-    "unless_chosen",
-    "wrapped_key",
-]
-
 VERSION = "0.1.0"
 
 Array = np.ndarray[Any, Any]

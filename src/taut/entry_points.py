@@ -7,8 +7,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Registry"]
-
 Item = TypeVar("Item")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["EXTRAS", "optional"]
-
 EXTRAS = {
     "cvxpy": ("cvxpy", "models written in CVXPY, and programs that taut states with it"),
     "pandas": ("files", "tables"),

@@ -19,33 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from .engine import VERSION, Array
-from .storage import (
-    arrays_from_bytes,
-    arrays_to_bytes,
-    read_arrays,
-    write_arrays,
-    write_atomically,
-)
-
-__all__ = [
-    "add_class",
-    "add_field",
-    "add_format",
-    "arrays_from_bytes",
-    "arrays_to_bytes",
-    "class_name",
-    "class_names",
-    "find_class",
-    "flat",
-    "like",
-    "pack",
-    "read_arrays",
-    "refuse_newer",
-    "same",
-    "unpack",
-    "write_arrays",
-    "write_atomically",
-]
 
 PARAMETERS = "parameters"
 """The role of learners and schedules, which are dataclasses that a file describes by class name and

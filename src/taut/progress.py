@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["EVERY", "Counter", "counting"]
-
 EVERY = 60.0
 """Seconds between two lines of a log."""
 

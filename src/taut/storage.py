@@ -30,18 +30,6 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = [
-    "arrays_from_bytes",
-    "arrays_to_bytes",
-    "digest",
-    "digest_of_file",
-    "lock_folder",
-    "read_arrays",
-    "read_file",
-    "remove_stale_drafts",
-    "write_arrays",
-    "write_atomically",
-]
 
 Array = np.ndarray[Any, Any]
 LARGEST = 2**34

@@ -18,7 +18,7 @@ import pytest
 
 import taut
 from small_games import ALL, BALL, GAME, assert_bit_equal, distance, targets
-from taut import files, storage
+from taut import storage
 from taut.engine import register_dataclass
 from taut.learners import Learner
 
@@ -87,7 +87,7 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
     options = {"key": jax.random.key(3), "seeds": 2}
     whole = play(reveal, **options)
     written = []
-    write = files.write_arrays
+    write = storage.write_arrays
 
     def stop(path, header, arrays, **options):
         write(path, header, arrays, **options)
@@ -96,7 +96,7 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
             raise Stop
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write_arrays", stop)
+        patch.setattr(storage, "write_arrays", stop)
         with pytest.raises(Stop):
             play(reveal, tmp_path, **options)
     assert_bit_equal(play(reveal, tmp_path, **options), whole)
@@ -107,7 +107,7 @@ def test_resume_against_an_adversary(tmp_path, monkeypatch):
 def test_a_crash_between_records_and_state_loses_one_chunk_only(tmp_path, monkeypatch):
     z = targets(rounds=ROUNDS)
     whole = play(z)
-    write = files.write_arrays
+    write = storage.write_arrays
 
     def crash(path, header, arrays, **options):
         if path.name == "state.npz" and header["done"] == 30:
@@ -115,10 +115,10 @@ def test_a_crash_between_records_and_state_loses_one_chunk_only(tmp_path, monkey
         write(path, header, arrays, **options)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write_arrays", crash)
+        patch.setattr(storage, "write_arrays", crash)
         with pytest.raises(Stop):
             play(z, tmp_path)
-    assert files.read_arrays(tmp_path / "state.npz")[0]["done"] == 20
+    assert storage.read_arrays(tmp_path / "state.npz")[0]["done"] == 20
     assert (tmp_path / "records-30.npz").exists()
     assert_bit_equal(play(z, tmp_path), whole)
 
@@ -203,7 +203,7 @@ def test_resume_after_kill_9_is_bit_identical(tmp_path):
     finally:
         os.kill(child.pid, signal.SIGKILL)
         assert child.wait() == -signal.SIGKILL
-    done = files.read_arrays(folder / "state.npz")[0]["done"]
+    done = storage.read_arrays(folder / "state.npz")[0]["done"]
     assert 40 <= done < 1900
     z = targets(rounds=2000)
     whole = play(lambda start, length: z[start : start + length], horizon=2000)
@@ -295,11 +295,11 @@ def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"checkpoint: got .*file, a file; expected a folder"):
         play(targets(rounds=ROUNDS), tmp_path / "file")
-    header, arrays = files.read_arrays(stopped / "state.npz")
-    files.write_arrays(tmp_path / "state.npz", {**header, "format": 99}, arrays)
+    header, arrays = storage.read_arrays(stopped / "state.npz")
+    storage.write_arrays(tmp_path / "state.npz", {**header, "format": 99}, arrays)
     with pytest.raises(ValueError, match="in format 99; expected format 5"):
         play(targets(rounds=ROUNDS), tmp_path)
-    files.write_arrays(tmp_path / "state.npz", header, arrays)
+    storage.write_arrays(tmp_path / "state.npz", header, arrays)
     with pytest.raises(
         FileNotFoundError, match=r"checkpoint: got .*records-10.npz, where there is no file"
     ):
@@ -356,19 +356,19 @@ def test_swapped_changed_and_missing_records_are_refused(stopped, tmp_path):
         play(targets(rounds=ROUNDS), tmp_path)
     for name in ("records-20.npz", "records-30.npz"):  # new numbers under the old header
         copied(stopped, tmp_path)
-        header, arrays = files.read_arrays(tmp_path / name)
-        files.write_arrays(tmp_path / name, header, {**arrays, "loss": arrays["loss"] + 1})
+        header, arrays = storage.read_arrays(tmp_path / name)
+        storage.write_arrays(tmp_path / name, header, {**arrays, "loss": arrays["loss"] + 1})
         with pytest.raises(ValueError, match="damaged or foreign"):
             play(targets(rounds=ROUNDS), tmp_path)
-        files.write_arrays(tmp_path / name, header, {**arrays, "loss": arrays["loss"][..., 1:]})
+        storage.write_arrays(tmp_path / name, header, {**arrays, "loss": arrays["loss"][..., 1:]})
         with pytest.raises(ValueError, match=rf"damaged or foreign \({name} holds other records"):
             play(targets(rounds=ROUNDS), tmp_path)
     copied(stopped, tmp_path)
-    header, arrays = files.read_arrays(tmp_path / "state.npz")
-    files.write_arrays(tmp_path / "state.npz", {**header, "ends": header["ends"][1:]}, arrays)
+    header, arrays = storage.read_arrays(tmp_path / "state.npz")
+    storage.write_arrays(tmp_path / "state.npz", {**header, "ends": header["ends"][1:]}, arrays)
     with pytest.raises(ValueError, match="damaged or foreign"):
         play(targets(rounds=ROUNDS), tmp_path)
-    files.write_arrays(tmp_path / "state.npz", {**header, "done": 40}, arrays)
+    storage.write_arrays(tmp_path / "state.npz", {**header, "done": 40}, arrays)
     with pytest.raises(ValueError, match="damaged or foreign"):
         play(targets(rounds=ROUNDS), tmp_path)
 

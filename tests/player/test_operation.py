@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import taut
-from taut import files
+from taut import storage
 from taut.learners.dual_mirror import DualMirror
 from taut.player.file import contents
 from taut.player.memory import History
@@ -242,7 +242,7 @@ def test_a_file_whose_learner_had_another_state_is_migrated_to_its_decision(tmp_
     player = played()
     header, arrays = contents(player)
     fewer = {name: array for name, array in arrays.items() if name != "state/1"}
-    files.write_arrays(tmp_path / "old", {**header, "version": "0.1.0"}, fewer)
+    storage.write_arrays(tmp_path / "old", {**header, "version": "0.1.0"}, fewer)
     with pytest.raises(ValueError, match=r"saved by taut 0\.1\.0: .*pass migrate=True to go on"):
         taut.Player.load(tmp_path / "old", GAME)
     again = taut.Player.load(tmp_path / "old", GAME, migrate=True)

@@ -12,7 +12,7 @@ import pytest
 
 import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, distance, learner, outside_diamond, targets
-from taut import files
+from taut import storage
 from taut.play.compile import count_compiled
 from taut.player.file import contents
 from taut.runs import metrics
@@ -461,7 +461,7 @@ def test_save_and_load_go_on_exactly(tmp_path, name):
     assert repr(back.learner) == repr(half.learner)
     watched(back, z[31:])
     assert snapshot(back) == snapshot(whole)
-    header, _ = files.read_arrays(tmp_path / "deep" / "player.npz")
+    header, _ = storage.read_arrays(tmp_path / "deep" / "player.npz")
     assert (header["format"], header["version"]) == (5, taut.__version__)
 
 
@@ -484,7 +484,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
     path = tmp_path / "player.npz"
     played.save(path)
     elsewhere = taut.Problem(distance, outside_diamond, taut.Ball(2.0, shape=2))
-    header, arrays = files.read_arrays(path)
+    header, arrays = storage.read_arrays(path)
     fewer = {name: array for name, array in arrays.items() if name != "state/0"}
     for case, header_of, arrays_of, message in (
         (
@@ -519,7 +519,7 @@ def test_a_file_of_something_else_is_refused(tmp_path, played):
             "got a learner of kind 'Magic'",
         ),
     ):
-        files.write_arrays(tmp_path / f"{case}.npz", header_of, arrays_of)
+        storage.write_arrays(tmp_path / f"{case}.npz", header_of, arrays_of)
         with pytest.raises(ValueError, match=message):
             taut.Player.load(tmp_path / f"{case}.npz", GAME)
     with pytest.raises(
@@ -592,7 +592,7 @@ def sprung_trap():
 
 def test_nothing_is_ever_unpickled(tmp_path, played):
     played.save(tmp_path / "good.npz")
-    header, arrays = files.read_arrays(tmp_path / "good.npz")
+    header, arrays = storage.read_arrays(tmp_path / "good.npz")
     trap = np.array([Trap()], dtype=object)
     described = np.frombuffer(json.dumps(header).encode(), np.uint8)
     np.savez(
@@ -651,7 +651,7 @@ ABOUT = ((3, 0, 0), (3, 1, -1), (9, 1, 0), (3, 1, 4))
 
 def test_every_part_of_a_file_is_checked(tmp_path, played):
     played.save(tmp_path / "player.npz")
-    header, arrays = files.read_arrays(tmp_path / "player.npz")
+    header, arrays = storage.read_arrays(tmp_path / "player.npz")
     for changes, entries, reason in (
         ({}, {"state/0": np.array([np.nan, 0.0])}, "contains NaN"),
         ({}, {"state/0": np.array([9.0, 0.0])}, "outside the domain"),
@@ -684,7 +684,7 @@ def test_every_part_of_a_file_is_checked(tmp_path, played):
         ({"count": "1"}, {}, "count is '1'"),
         ({"learner": 3}, {}, "learner is 3"),
     ):
-        files.write_arrays(tmp_path / "bad.npz", {**header, **changes}, {**arrays, **entries})
+        storage.write_arrays(tmp_path / "bad.npz", {**header, **changes}, {**arrays, **entries})
         with pytest.raises(ValueError, match=rf"path: got .*bad.npz, damaged .*{reason}"):
             taut.Player.load(tmp_path / "bad.npz", GAME)
 

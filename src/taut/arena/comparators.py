@@ -16,8 +16,6 @@ from ..engine import VERSION, Array
 from ..judge.hindsight import hindsight
 from .stream import Stream, first_rounds, one_seed
 
-__all__ = ["cache_folder", "comparator_loss"]
-
 
 def cache_folder() -> Path:
     """Return the folder of stored comparators: TAUT_ARENA_CACHE, or a folder in the user's

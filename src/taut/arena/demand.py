@@ -19,8 +19,6 @@ import numpy as np
 
 from ..arguments import positive
 
-__all__ = ["Demand", "packaged", "read", "rescaled"]
-
 STEP, HOUR = 300, 3600  # seconds in a round, and in an hour
 STEPS = {300: "five-minute", 900: "15-minute", 1800: "30-minute", 3600: "hourly"}
 FORMATS = "YYYY-MM-DD HH:MM[:SS] or MM/DD/YYYY HH:MM[:SS]"

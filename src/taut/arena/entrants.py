@@ -34,14 +34,6 @@ from ..problem.rounds import Round
 if TYPE_CHECKING:
     from ..problem.problem import Problem
 
-__all__ = [
-    "ENTRANTS",
-    "ExponentiatedGradient",
-    "NewtonStep",
-    "RemainingBudget",
-    "UniversalExperts",
-    "all_cuts",
-]
 
 IGNORES = "the method does not look at the constraints"
 EXPERTS = 9

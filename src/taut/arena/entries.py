@@ -24,8 +24,6 @@ from .outside import OUTSIDE, Outside
 from .registry import STREAMS
 from .stream import Stream
 
-__all__ = ["FACTORS", "THEORY", "Entry", "card_of", "entries", "reason_against", "stream_of"]
-
 THEORY = "theory"
 """The parameters that the method's theory gives."""
 FACTORS = (1 / 16, 1 / 4, 4, 16)

@@ -19,8 +19,6 @@ from ..problem.problem import Problem
 from ..problem.rounds import FullInformation
 from .stream import one_seed
 
-__all__ = ["FILE", "ORACLES", "Calls", "count_calls"]
-
 ORACLES = ("loss", "gradient", "values", "pullback", "project", "minimise")
 """Loss values, loss gradients, evaluations of all constraints, products with their Jacobian,
 projections onto the domain, and linear minimisations over it."""

@@ -20,8 +20,6 @@ from .streams import dispatch, microgrid
 from .streams.ad_pacing import RATE, prices
 from .streams.half_spaces import half_spaces
 
-__all__ = ["OUTSIDE", "Outside"]
-
 ROUNDS = 1024
 """The longest horizon of a baseline that solves a program in every round."""
 SOLVES = 16

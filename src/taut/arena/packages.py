@@ -16,8 +16,6 @@ import numpy as np
 from ..engine import Array
 from .stream import Missing
 
-__all__ = ["bundled_frame", "csv_of", "file_of"]
-
 _OPEN = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".compress": lzma.decompress}
 
 

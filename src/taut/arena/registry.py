@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from .. import entry_points
 from .stream import Stream
 
-__all__ = ["GROUP", "STREAMS"]
-
 GROUP = "taut.streams"
 ORDER = (
     "toy",

@@ -20,7 +20,6 @@ from ..learners.base import QUANTITIES as BOUNDED
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["LEFT_OUT", "MACHINE", "QUANTITIES", "TIMES", "Result", "add_from_csv", "read_all"]
 
 FORMAT = 1
 """The version of the file format."""

@@ -14,8 +14,8 @@ import numpy as np
 from .. import arguments
 from ..engine import VERSION, Array
 from ..judge.certificate import Row
-from ..judge.compare import Interval
 from ..judge.guarantees import setting_of, standing, translated, under_feedback
+from ..judge.over_seeds import Interval
 from ..learners import LEARNERS, Card, Guarantee
 from ..learners.base import Assumes
 from . import oracles, results
@@ -27,8 +27,6 @@ from .registry import STREAMS
 from .results import Result
 from .stream import Stream
 from .submission import measure
-
-__all__ = ["HORIZONS", "QUICK", "SEEDS", "Played", "play"]
 
 HORIZONS = (2**8, 2**10, 2**12, 2**14)
 SEEDS = 10

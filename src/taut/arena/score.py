@@ -27,20 +27,6 @@ from .results import Result
 from .statistics import Shares
 from .stream import Stream
 
-__all__ = [
-    "Board",
-    "Leaderboard",
-    "Line",
-    "Standing",
-    "board",
-    "boards_of",
-    "exponents",
-    "front",
-    "leaderboard",
-    "parts",
-    "sensitivity",
-]
-
 Key = tuple[str, str, str, int]
 FLOORS = (1e-2, 1e-3, 1e-4, 1e-6)
 """Floors of a geometric mean, for `sensitivity`."""

@@ -14,22 +14,6 @@ import numpy as np
 
 from ..engine import Array
 
-__all__ = [
-    "TARGETS",
-    "Shares",
-    "Tests",
-    "better",
-    "critical_difference",
-    "draw_weights",
-    "mean_ranks",
-    "pair_factors",
-    "profile",
-    "rank_tests",
-    "ratios",
-    "shares",
-    "weights_of",
-]
-
 TARGETS = 10.0 ** np.linspace(-4, 1, 26)
 """The targets of both quantities: five per decade from 0.0001 to 10."""
 DRAWS = 2000

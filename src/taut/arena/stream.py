@@ -19,8 +19,6 @@ from ..problem.feedback import Bandit, Feedback
 from ..problem.problem import Problem
 from ..problem.transforms import max_of
 
-__all__ = ["SETTINGS", "Missing", "Stream"]
-
 SETTINGS = (
     "fixed constraints",
     "changing constraints",

@@ -24,8 +24,6 @@ from .entries import stream_of
 from .results import Result
 from .stream import Stream
 
-__all__ = ["FILE", "FORMAT", "Checked", "add_submission", "check", "measure", "write_submission"]
-
 FORMAT = 1
 FILE = "submission.json"
 OUTSIDE = 1e-6

@@ -15,8 +15,6 @@ import numpy as np
 from .. import storage
 from .stream import Stream
 
-__all__ = ["NAME", "PUBLIC", "STREAM_VERSIONS", "checksum", "in_suite", "seeds_of"]
-
 NAME = "arena 1"
 PUBLIC = "public"
 """The name of the set of seeds 0 to 9, which everybody knows."""

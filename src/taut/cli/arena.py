@@ -11,8 +11,6 @@ import typer
 
 from .commands import WithJax
 
-__all__ = ["app"]
-
 app = typer.Typer(
     name="arena",
     help="The standard benchmark: every learner on every stream.",

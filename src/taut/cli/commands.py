@@ -20,8 +20,6 @@ from . import origin
 if TYPE_CHECKING:
     from ..problem.problem import Problem
 
-__all__ = ["WithJax", "certify", "compare", "load_problem", "plot", "read_data", "run"]
-
 
 class WithJax(TyperCommand):
     """A command that computes: with float64 and a persistent compilation cache. They are set up

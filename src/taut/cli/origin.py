@@ -14,8 +14,6 @@ from pathlib import Path
 
 import typer
 
-__all__ = ["Origin", "asks", "read", "write"]
-
 LARGEST = 2**16
 """Bytes of a note, at most."""
 
@@ -93,7 +91,7 @@ def asks() -> bool:
 
 def write(run: Path, problem: str, data: Path, seeds: int | None) -> None:
     """Write the note of a run, atomically."""
-    from ..files import write_atomically
+    from ..storage import write_atomically
 
     file, _, name = problem.rpartition(":")
     path, folder = Path(file).resolve(), Path.cwd().resolve()

@@ -28,8 +28,6 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from .members import Id, hash_of
 
-__all__ = ["Arrays", "Blocks", "member_key"]
-
 Arrays = list[Array]
 """One array for each packed part of a state, whose first axis is the member."""
 SIZES = (16, 256, 2048)

@@ -25,8 +25,6 @@ from .blocks import Arrays, Blocks
 from .data import FleetData, advice_of_members, joined
 from .members import Id, KeptData, Kinds, Members, named
 
-__all__ = ["ComingRounds", "Refused", "tell"]
-
 LOG = logging.getLogger("taut.fleet")
 Refused = dict[Id, str]
 """The members whose data were refused, with the reasons."""

@@ -18,16 +18,6 @@ from ..problem.problem import Problem
 from ..problem.tables import plain
 from .members import Id, Members, check_index, named
 
-__all__ = [
-    "FleetData",
-    "advice_of_members",
-    "as_parameters",
-    "by_column",
-    "checked_parameters",
-    "joined",
-    "table_of_members",
-]
-
 
 def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
     """Return parameters by name, with a row for each member; they must be finite.

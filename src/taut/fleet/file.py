@@ -32,7 +32,6 @@ from .members import Id, ids_from_arrays, ids_to_arrays
 if TYPE_CHECKING:
     from .fleet import Fleet
 
-__all__ = ["NAMES", "Saved", "Superseded", "from_bytes", "load", "save", "to_bytes"]
 
 FORMAT = 2
 STORED = ("state/", "parameters/", "last/")

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from ..judge.certificate import Certificate
 
-__all__ = ["Fleet"]
 
 LOG = logging.getLogger(__name__)
 

@@ -15,20 +15,6 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 
-__all__ = [
-    "Id",
-    "KeptData",
-    "Kinds",
-    "Members",
-    "as_ids",
-    "check_index",
-    "hash_of",
-    "ids_from_arrays",
-    "ids_to_arrays",
-    "named",
-    "refuse_repeated",
-]
-
 Id = str | int
 NAMED = 5
 """Members that a message names, at most."""

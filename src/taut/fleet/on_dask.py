@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from ..judge.certificate import Certificate
 
-__all__ = ["DaskFleet"]
 
 FACTS = "parts.npz"
 """The file that says how many parts a fleet has."""

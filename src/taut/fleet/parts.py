@@ -22,8 +22,6 @@ from .file import NAMES, Superseded
 from .fleet import Fleet
 from .members import Id, hash_of
 
-__all__ = ["Actors", "Part"]
-
 PATIENCE = 300.0
 """Seconds in which a lost part must be on another worker."""
 PAUSE = 0.2

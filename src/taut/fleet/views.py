@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..judge.certificate import Certificate
     from .fleet import Fleet
 
-__all__ = ["certificate_of", "frame", "player_of"]
-
 
 def player_of(fleet: Fleet, state: PlayerState) -> Player:
     """Return a player in the state of a member."""

@@ -31,8 +31,6 @@ import numpy as np
 
 from ..storage import digest
 
-__all__ = ["Descriptions"]
-
 INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed packages."""
 TAUT = __name__.partition(".")[0]

@@ -22,8 +22,6 @@ from ..problem.rounds import FullInformation
 from ..problem.streams import Adversary, RoundData, Stream
 from ..storage import digest
 
-__all__ = ["digest_of_tree", "numerics", "problem_digest"]
-
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 NUMERICS = ("identity", "jaxpr", "learners", "play", "problem", "runs")
 """Folders of the source files that determine what a simulation computes."""

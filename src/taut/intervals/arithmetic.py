@@ -17,34 +17,6 @@ import numpy as np
 from ..engine import Array
 from .enclosure import Enclosure, Interval, contracted, hull, result
 
-__all__ = [
-    "add",
-    "both",
-    "broadcast",
-    "chained",
-    "contract",
-    "joined",
-    "largest",
-    "last",
-    "linear",
-    "log_sum_exp",
-    "maximum",
-    "minimum",
-    "moved",
-    "mul",
-    "neg",
-    "norm",
-    "reduced",
-    "running_largest",
-    "select",
-    "smallest",
-    "sorted_sum",
-    "spectral",
-    "stacked",
-    "taken",
-    "total",
-]
-
 DECOMPOSED = {False: 10_000_000, True: 2_000_000_000}
 """Singular values are computed if entries times the shorter side of a matrix are at most this,
 without and with gradients, which are worth more work."""

@@ -17,8 +17,6 @@ from .enclosure import Enclosure, Space, Unknown, outward
 from .matrices import eigenvalues
 from .of_jaxpr import CUSTOM, enclose, is_log_add_exp
 
-__all__ = ["Edges", "curvature", "least_upper", "lipschitz", "size", "variation"]
-
 CLOSE = 1.05
 """A bound that is at most this many times a value that is attained is not improved."""
 PIECES = 48

@@ -12,18 +12,6 @@ from ..engine import Array
 from .arithmetic import add, both, chained, log_sum_exp, moved, mul, neg, norm, stacked
 from .enclosure import Enclosure, Interval, Unknown, result
 
-__all__ = [
-    "CURVES",
-    "Curve",
-    "absolute",
-    "curved",
-    "divide",
-    "log_add_exp",
-    "power",
-    "root",
-    "square",
-]
-
 NEAR = 1e-5
 """Points this close count as equal when the slope of a chord is computed: derivatives at both bound
 it."""

@@ -24,9 +24,6 @@ from ..engine import Array
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.domains.support import bounding_box, centre_of, exact_in_numpy, least_change
 
-__all__ = ["Enclosure", "Interval", "Space", "Unknown", "contracted", "hull", "outward", "result"]
-
-
 SPARE = 1e-13
 PRODUCTS = 4_000_000
 """Products of two intervals are formed one by one if there are at most this many of them."""

@@ -12,8 +12,6 @@ from .arithmetic import both, last, reduced, spectral
 from .curves import Curve
 from .enclosure import Enclosure, Interval, Unknown
 
-__all__ = ["ANY", "eigenvalues", "largest_eigenvalues", "matrix_fraction", "singular", "summed"]
-
 SPARE = 1e-13
 """Computed eigenvalues are this exact, relative to the largest."""
 ANY = Interval(np.asarray(-np.inf), np.asarray(np.inf))

@@ -43,8 +43,6 @@ from .arithmetic import (
 from .curves import CURVES, Curve, absolute, curved, divide, power, square
 from .enclosure import Enclosure, Interval, Space, Unknown, result
 
-__all__ = ["MOVED", "RULES", "WIDENED", "Expressions", "moved_places"]
-
 MOVED = (
     "Concatenate",
     "Hstack",

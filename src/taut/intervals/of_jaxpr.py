@@ -42,17 +42,6 @@ from .arithmetic import (
 from .curves import CURVES, curved, divide, log_add_exp, power, root, square
 from .enclosure import ROUNDING, Enclosure, Interval, Space, Unknown, outward, result
 
-__all__ = [
-    "CUSTOM",
-    "MOVES",
-    "computed",
-    "contraction",
-    "enclose",
-    "is_log_add_exp",
-    "rearrangement",
-    "work",
-]
-
 CUSTOM = "custom_jvp_call"
 """The operation that calls a function with a derivative of its own."""
 

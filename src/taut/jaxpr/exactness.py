@@ -14,8 +14,6 @@ import numpy as np
 
 from .walk import CALLS, bodies, called, is_float
 
-__all__ = ["compares_computed_floats"]
-
 MOVES = frozenset(
     (
         "broadcast_in_dim",

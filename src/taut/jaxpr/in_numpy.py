@@ -20,8 +20,6 @@ from ..engine import Array
 from .numpy_rules import Operation, is_ordinary, operation
 from .walk import evaluate
 
-__all__ = ["NumPyProgram", "in_numpy"]
-
 PER_OPERATION = 1000
 """Entries that NumPy computes in the time that it takes to call one operation."""
 

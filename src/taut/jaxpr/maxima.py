@@ -23,8 +23,6 @@ from jax.custom_batching import custom_vmap
 from ..jax_internals import bind
 from .walk import bodies, equations, evaluate, is_float
 
-__all__ = ["by_index", "entry_of_largest", "larger", "place_of_largest", "smaller"]
-
 FEW = 16
 """Entries up to which `argmax` is as fast as anything else."""
 INLINED = frozenset(("closed_call", "core_call", "jit", "pjit"))

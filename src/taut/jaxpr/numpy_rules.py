@@ -19,8 +19,6 @@ import numpy as np
 
 from ..engine import Array
 
-__all__ = ["NAMES", "Operation", "is_ordinary", "operation"]
-
 Operation = Callable[..., Any]
 Maker = Callable[[Any, int], Operation | None]
 """(equation, number of leading axes) -> the operation."""

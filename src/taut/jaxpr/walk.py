@@ -14,8 +14,6 @@ import jax.numpy as jnp
 
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
 
-__all__ = ["CALLS", "Rule", "bodies", "called", "equations", "evaluate", "is_float"]
-
 CALLS = frozenset(
     (
         "checkpoint",

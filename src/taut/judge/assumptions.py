@@ -19,6 +19,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..learners import Assumes
+from ..player.extremes import Extreme
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.domains.support import centre_of, project_rows
@@ -29,19 +30,7 @@ from ..problem.sampling import generator, sample_decisions, sample_rounds
 from ..problem.streams import Stream
 from ..problem.transforms import Tightened
 from .facts.find import PROVEN, VERIFIED, Fact, Facts
-from .observed import Extreme, Observations, largest_values, probe, walk_back
-
-__all__ = [
-    "GIVEN",
-    "PROBED",
-    "PROVEN",
-    "REFUTED",
-    "VERIFIED",
-    "Assumption",
-    "check",
-    "check_slater",
-    "rounds_of",
-]
+from .observed import Observations, largest_values, probe, walk_back
 
 GIVEN, PROBED, REFUTED = "given", "probed, not refuted", "refuted"
 SLACK = 1e-6

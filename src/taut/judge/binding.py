@@ -30,8 +30,6 @@ from ..runs.run import RECORDS, Run
 from ..runs.sample import other_part, sample_of, sample_of_run
 from ..runs.totals import Totals, round_terms
 
-__all__ = ["check_same"]
-
 UNITS = (-64, -5, 7, 64)
 """Units of rounding by which parameters of the learner are changed."""
 SPREAD = 4.0

@@ -20,12 +20,10 @@ from ..play.replay import replayed
 from ..problem.problem import Problem
 from ..problem.streams import RoundData, Stream
 from ..runs.run import AdviceFacts, Run
-from .assumptions import REFUTED, VERIFIED, Assumption
-from .facts.find import Facts
+from .assumptions import REFUTED, Assumption
+from .facts.find import VERIFIED, Facts
 from .observed import Observations
 from .views import RecordedRun
-
-__all__ = ["ANNOUNCED_VIOLATION", "AnnouncedRun", "Case"]
 
 ANNOUNCED_VIOLATION = "peak violation of announced constraints"
 SOURCE = "announced constraints, A2"

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from .hindsight import Hindsight
 
-__all__ = ["EXCEEDED", "HOLDS", "NOTHING_STANDS", "Certificate", "Row", "cells", "sentences"]
 
 HOLDS, EXCEEDED, NOTHING_STANDS = "holds", "exceeded", "no guarantee stands"
 """The outcomes; the last one is that of a certificate without any bound that stands and says

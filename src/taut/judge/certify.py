@@ -24,31 +24,17 @@ from ..problem.streams import Adversary, Stream, as_stream
 from ..runs import metrics
 from ..runs.run import AdviceFacts, Run, least_sum
 from . import assumptions
-from .assumptions import GIVEN, REFUTED, VERIFIED, Assumption
+from .assumptions import GIVEN, REFUTED, Assumption
 from .binding import check_same
 from .case import AnnouncedRun, Case
 from .certificate import Certificate
-from .facts.find import facts_of
+from .facts.find import VERIFIED, facts_of
 from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
 from .hindsight.result import NotCertified
 from .observed import observe
 from .rows import PLAYED_REGRET, certificate_of
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
-
-__all__ = [
-    "certify",
-    "reacts_to_decisions",
-    "with_announced",
-    "with_checks",
-    "with_comparator",
-    "with_facts",
-    "with_feasibility",
-    "with_memory",
-    "with_observations",
-    "with_replay",
-    "with_states",
-]
 
 
 def certify(

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     from .certificate import Certificate
 
-__all__ = ["Comparison", "Interval", "compare"]
-
 
 SHARE = 1e-2
 """The tolerance on the mean violation per round, as a share of the size of the constraints."""

@@ -22,20 +22,6 @@ from ..problem.transforms import LogSumExp, Max, Squared, Transform
 from .facts.find import Facts
 from .observed import largest_values
 
-__all__ = [
-    "SCORED_SLATER",
-    "Standing",
-    "against",
-    "coverage",
-    "guarantees",
-    "margin_between",
-    "setting_of",
-    "standing",
-    "transforms_between",
-    "translated",
-    "under_feedback",
-]
-
 
 def setting_of(
     problem: Problem,

@@ -38,8 +38,6 @@ from .observed import PLAYED, VIOLATING, Observations, losses_at
 from .rows import certificate_of
 from .views import ADAPTIVE_REGRET
 
-__all__ = ["certify_player"]
-
 AGREE = 1e-4
 """Relative difference of losses up to which data count as those that were observed; players may
 compute in 32 bits."""

@@ -30,17 +30,6 @@ from ..problem.sampling import sample_decisions
 from ..problem.streams import Stream
 from ..runs.run import Run
 
-__all__ = [
-    "Extreme",
-    "Observations",
-    "largest_values",
-    "losses_at",
-    "observe",
-    "probe",
-    "values_at",
-    "walk_back",
-]
-
 REFERENCES = 8
 """Decisions, besides the played one, at which the loss of every round is evaluated: their
 differences show its range."""

@@ -11,8 +11,6 @@ import numpy as np
 
 from ..engine import Array
 
-__all__ = ["Interval", "clear_winner", "difference", "half_width", "wins"]
-
 SAME = 1e-12
 """Relative half-width up to which an interval is rounding: all seeds have the same value."""
 SIGNS = 6

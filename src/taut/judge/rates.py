@@ -27,8 +27,6 @@ from .over_seeds import half_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Rate", "Rates", "fit", "rates"]
-
 
 @dataclass(frozen=True)
 class Rate:

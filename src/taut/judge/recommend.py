@@ -20,8 +20,6 @@ from ..problem.problem import Problem
 from .facts.ranges import trivial_limits
 from .guarantees import guarantees, setting_of
 
-__all__ = ["Candidate", "Recommendation", "recommend"]
-
 BEST = "clipped-ogd"
 """The method whose parameters are chosen by its own bound."""
 NEEDED = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")

@@ -17,8 +17,6 @@ from .binding import check_same
 from .hindsight import Hindsight, hindsight
 from .hindsight.objective import blocks
 
-__all__ = ["cumulative_regret", "losses_of"]
-
 
 def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
     """Return the regret after each round, with dims (seed, round). The last column is the regret of

@@ -22,8 +22,6 @@ from .guarantees import Standing, against, setting_of, standing, translated, und
 from .over_seeds import half_width
 from .views import POLICY_REGRET
 
-__all__ = ["PLAYED_REGRET", "certificate_of"]
-
 PLAYED_REGRET = "regret of the played problem"
 """Regret against the best decision of the problem that was played, where its feasible set is
 smaller than the scored one."""

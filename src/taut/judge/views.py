@@ -19,8 +19,6 @@ from ..problem.problem import LossWithPrevious, Problem
 from ..problem.streams import Stream
 from ..runs.run import Run
 
-__all__ = ["ADAPTIVE_REGRET", "POLICY_REGRET", "RecordedRun", "decisions_of", "without_memory"]
-
 ADAPTIVE_REGRET = "adaptive-adversary regret"
 """Loss minus that of the best fixed decision, both after the learner's own previous decisions."""
 POLICY_REGRET = "policy regret"

@@ -15,13 +15,13 @@ from .base import (
     Learner,
     MultiplierState,
     Observed,
-    OutsideTheorem,
     Setting,
     State,
     learner_dataclass,
 )
 from .block_frank_wolfe import BlockFrankWolfe
 from .bounded_game import BoundedGame
+from .bounds.theorem import OutsideTheorem
 from .card import Card, Growth
 from .clipped_ogd import ClippedOGD
 from .delay_tolerant import DelayTolerant

@@ -57,8 +57,6 @@ from .protocols import (
     seeded,
 )
 
-__all__ = ["Advised", "AdvisedState"]
-
 Project = Callable[[jax.Array], jax.Array]
 
 

@@ -32,19 +32,17 @@ from .base import (
     Assumes,
     Guarantee,
     Learner,
-    OutsideTheorem,
     Setting,
     first_round,
     learner_dataclass,
 )
 from .bounds.averaged import LEFT_OVER
+from .bounds.theorem import OutsideTheorem
 from .card import ROOT, Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
 from .half_space.method import HalfSpace, sizes
 from .protocols import is_random, multiplier_of, seeded
 from .schedules import Constant, check_non_negative
-
-__all__ = ["Averaged", "AveragedState"]
 
 ROWS = ("affine", "smooth", "convex")
 

@@ -35,8 +35,6 @@ from .card import Card, Growth
 from .half_space.method import HalfSpace
 from .schedules import Constant, check_positive
 
-__all__ = ["BanditState", "OnePoint", "TwoPoint", "inner_radius"]
-
 
 class BanditState(NamedTuple):
     """The state of a learner that sees values only."""

@@ -28,25 +28,6 @@ from .bounds.conversions import path_cost
 from .bounds.theorem import OutsideTheorem
 from .protocols import RequestFirst
 
-__all__ = [
-    "BASE",
-    "QUANTITIES",
-    "Assumes",
-    "Guarantee",
-    "Learner",
-    "MultiplierState",
-    "Observed",
-    "ObservedAdvice",
-    "OutsideTheorem",
-    "Setting",
-    "State",
-    "diameter_of",
-    "first_round",
-    "largest_row",
-    "learner_dataclass",
-    "smallest",
-]
-
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
 """What bounds are about. Regret is the loss beyond that of the best fixed decision. Violation is
 the clipped sum of the largest constraint, and the peak its largest value in a round; the squared

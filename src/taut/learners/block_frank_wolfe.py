@@ -36,8 +36,6 @@ from .base import (
 from .card import THREE_QUARTERS, Card, Growth
 from .schedules import check_positive, concrete
 
-__all__ = ["BlockFrankWolfe"]
-
 NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 
 

@@ -39,8 +39,6 @@ from .base import (
 from .card import ROOT, WITH_SLATER, Card, Growth
 from .schedules import InverseRoot, Schedule, as_schedule, check_positive
 
-__all__ = ["BoundedGame"]
-
 CONSTANTS = (
     "radius",
     "loss_lipschitz",

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..problem.domains import Domain
     from ..problem.problem import Problem
 
-__all__ = ["LOGARITHM", "NONE", "ROOT", "STRONG", "THREE_QUARTERS", "WITH_SLATER", "Card", "Growth"]
 
 STRONG = ("strongly convex losses", "convex constraints", "the domain contains the feasible set")
 """The usual assumptions of a method for strongly convex losses."""

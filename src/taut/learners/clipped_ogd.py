@@ -39,8 +39,6 @@ from .schedules import (
     check_positive,
 )
 
-__all__ = ["ClippedOGD"]
-
 RULES = ("scale-aware", "paper", "bound-optimal")
 
 

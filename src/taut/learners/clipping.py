@@ -15,8 +15,6 @@ from ..engine import Array
 from .base import Learner
 from .schedules import AdaGradNorm
 
-__all__ = ["Clipping", "clip_of"]
-
 
 def clip_of(learner: Any) -> float | None:
     """Return how many times as long as the longest before it a loss gradient may be for this

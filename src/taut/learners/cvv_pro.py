@@ -28,8 +28,6 @@ from .half_space.method import sizes
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 
-__all__ = ["CVVPro"]
-
 PASSES = 200
 """Passes over the multipliers at most."""
 

@@ -31,8 +31,6 @@ from .card import Card, Growth
 from .half_space.method import HalfSpace
 from .protocols import is_random, multiplier_of, seeded
 
-__all__ = ["CopiesState", "DelayTolerant"]
-
 
 class CopiesState(NamedTuple):
     """The states of all copies."""

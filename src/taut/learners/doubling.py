@@ -16,8 +16,6 @@ from ..problem.rounds import Round
 from .base import QUANTITIES, Guarantee, Learner, Setting, learner_dataclass, smallest
 from .protocols import multiplier_of
 
-__all__ = ["Doubling", "Epoch"]
-
 LONGEST = 31
 """Rounds are counted in 32 bits."""
 

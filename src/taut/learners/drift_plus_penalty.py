@@ -23,8 +23,6 @@ from .card import ROOT, WITH_SLATER, Card, Growth
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 
-__all__ = ["DriftPlusPenalty"]
-
 
 @learner_dataclass
 class DriftPlusPenalty(StepsFromDecision, Learner):

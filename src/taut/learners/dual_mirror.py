@@ -28,8 +28,6 @@ from .base import Assumes, Guarantee, Learner, Setting, first_round, learner_dat
 from .card import NONE, Card, Growth
 from .schedules import check_positive
 
-__all__ = ["DualMirror"]
-
 NEEDS = ("loss_range", "constraint_range", "constraint_count", "slater")
 RESTS = (Assumes.LINEAR, Assumes.IDLE)
 

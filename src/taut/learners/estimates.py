@@ -16,8 +16,6 @@ import jax.numpy as jnp
 
 from ..problem.constraints import Linearisation
 
-__all__ = ["Affine", "Estimated", "Held", "Smooth"]
-
 
 class Estimated(NamedTuple):
     """A linear model of all rows at a decision."""

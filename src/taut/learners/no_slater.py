@@ -36,8 +36,6 @@ from .card import Card, Growth
 from .schedules import check_positive
 from .surrogate import largest_exponent
 
-__all__ = ["NoSlater"]
-
 LOWEST_EXPONENT, LEAST_WEIGHT = -50.0, 1e-12
 """The exponent and the weight are kept above these: with scaled parameters Q falls so far that phi
 would vanish."""

@@ -29,8 +29,6 @@ from .card import LOGARITHM, ROOT, Card
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
 
-__all__ = ["ProjectedOGD"]
-
 
 @learner_dataclass
 class ProjectedOGD(StepsFromDecision, Learner):

@@ -15,28 +15,6 @@ import jax.numpy as jnp
 from ..problem.feedback import Feedback
 from ..problem.rounds import FullInformation, Round
 
-__all__ = [
-    "Announced",
-    "CoversFeedback",
-    "Delayed",
-    "Grows",
-    "HasMultiplier",
-    "LateRounds",
-    "Movable",
-    "PlaysPoints",
-    "Random",
-    "RequestFirst",
-    "Shortened",
-    "Shortens",
-    "StepsFromDecision",
-    "is_random",
-    "moved",
-    "multiplier_of",
-    "points_of",
-    "seeded",
-    "uncovered",
-]
-
 
 @runtime_checkable
 class RequestFirst(Protocol):

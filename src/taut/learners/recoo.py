@@ -27,8 +27,6 @@ from .half_space.method import sizes
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 
-__all__ = ["Recoo", "RecooState"]
-
 GROWTH = 0.6
 """gamma_t = t^0.6."""
 

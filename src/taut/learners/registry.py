@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from ..problem.domains import Domain
     from ..problem.problem import Problem
 
-__all__ = [
-    "DEFAULT",
-    "GROUP",
-    "LEARNERS",
-    "Registry",
-    "as_learner",
-    "learner",
-    "register_learner",
-    "with_default",
-]
 
 GROUP = "taut.learners"
 DEFAULT = "half-space"

@@ -29,8 +29,6 @@ from .card import ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, as_schedule, power
 
-__all__ = ["SaddlePoint"]
-
 
 @learner_dataclass
 class SaddlePoint(StepsFromDecision, Learner):

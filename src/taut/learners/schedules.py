@@ -16,25 +16,6 @@ from .. import arguments, files
 from ..engine import register_dataclass
 from ..jax_internals import is_tracer
 
-__all__ = [
-    "CLIP",
-    "AdaGradNorm",
-    "Constant",
-    "Inverse",
-    "InverseRoot",
-    "Power",
-    "PowerLaw",
-    "Reciprocal",
-    "Schedule",
-    "Slopes",
-    "as_schedule",
-    "check_non_negative",
-    "check_positive",
-    "concrete",
-    "power",
-]
-
-
 CLIP = 2.0
 """How many times as long as the longest before it a gradient may be, by default."""
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)

@@ -37,8 +37,6 @@ from .base import (
 from .card import THREE_QUARTERS, Card
 from .schedules import check_positive
 
-__all__ = ["StepExperts"]
-
 NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 
 

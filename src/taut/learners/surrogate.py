@@ -40,15 +40,6 @@ from .base import (
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .schedules import check_positive
 
-__all__ = [
-    "ExponentialPotential",
-    "OptimisticSurrogate",
-    "Potential",
-    "QuadraticPotential",
-    "StrongSurrogate",
-    "Surrogate",
-]
-
 CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 SLOPES = ("loss_lipschitz", "constraint_lipschitz")
 

@@ -37,8 +37,6 @@ from .base import (
 from .card import Card, Growth
 from .schedules import check_positive
 
-__all__ = ["YuNeely"]
-
 
 @learner_dataclass
 class YuNeely(Learner):

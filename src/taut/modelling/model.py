@@ -43,9 +43,6 @@ from .translation.round_data import fixed_with_data
 from .translation.statement import Request, Statement
 from .translation.translate import translate, translate_all, translate_rows
 
-__all__ = ["Model", "from_cvxpy"]
-
-
 NAMED = 1000
 """Entries of decisions with more entries have no names."""
 

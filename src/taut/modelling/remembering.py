@@ -19,8 +19,6 @@ from .translation.round_data import Keys
 if TYPE_CHECKING:
     from .model import Model
 
-__all__ = ["RememberingModel"]
-
 
 @register_dataclass
 @dataclass(frozen=True)

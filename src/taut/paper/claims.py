@@ -17,7 +17,6 @@ from . import criteria, theory_criteria
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["CLAIMS", "judge"]
 
 CLAIMS = (*criteria.CLAIMS, *theory_criteria.CLAIMS)
 

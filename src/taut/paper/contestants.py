@@ -23,14 +23,6 @@ from ..sweeps import Cell, sweep
 if TYPE_CHECKING:
     import xarray
 
-__all__ = [
-    "QUANTITIES",
-    "Contestant",
-    "contest",
-    "coordinates",
-    "for_convex_losses",
-    "for_strongly_convex_losses",
-]
 
 QUANTITIES = ("regret", "violation", "largest_excess", "largest_squared", "peak", "share")
 """Variables of the dataset: the metrics of `taut.metrics`, and the share of rounds with g > 0."""

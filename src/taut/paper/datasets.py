@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["bounds_of", "cases", "names", "title_of"]
-
 
 def cases(data: xarray.Dataset, prefix: str) -> list[str]:
     """Return the cases of the theory experiment whose name starts with `prefix`."""

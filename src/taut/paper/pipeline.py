@@ -9,15 +9,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from .. import arguments, files
+from .. import arguments, storage
 from ..display import counted
 from ..extras import optional
 from .criteria import FAILS, HOLDS, LOOKS, NOT_YET, PART
 from .figures import draw_all
 from .report import write_report
 from .reproduce import EXPERIMENTS, Options, reproduce
-
-__all__ = ["run_all"]
 
 ORDER = (HOLDS, PART, NOT_YET, FAILS)
 """The verdicts in the order in which they are counted."""
@@ -75,7 +73,7 @@ def _timed(out: Path, step: str, work: Any) -> Any:
     timing = json.loads(path.read_text())
     timing["steps"].append({"step": step, "seconds": time.perf_counter() - begun, "kept": False})
     timing["total"] = sum(one["seconds"] for one in timing["steps"])
-    files.write_atomically(path, json.dumps(timing, indent=1).encode())
+    storage.write_atomically(path, json.dumps(timing, indent=1).encode())
     return done
 
 

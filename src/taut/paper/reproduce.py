@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import arguments, files
+from .. import arguments, storage
 from ..arena import demand as _demand
 from ..extras import optional
 from ..progress import counting
@@ -28,7 +28,6 @@ from .experiments import dispatch, doubly_stochastic, theory, toy
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["EXPERIMENTS", "OPEN", "Options", "load", "reproduce", "summary"]
 
 EXPERIMENTS = ("toy", "doubly-stochastic", "dispatch", "theory")
 GRID = (250, 500, 1000, 2000, 3000, 4500, 6500, 8000, 10_000, 13_000, 16_500, 20_000)
@@ -115,7 +114,7 @@ def reproduce(
             if not kept:
                 data = _play(name, k, options, series)
                 data.attrs |= {"options": json.dumps(asdict(options)), "taut": version("taut")}
-                files.write_atomically(path, _file_of(data))
+                storage.write_atomically(path, _file_of(data))
             clock.append(
                 {
                     "step": path.relative_to(folder).as_posix(),
@@ -125,11 +124,11 @@ def reproduce(
             )
             counter.advance()
     result = summary(folder, options)
-    files.write_atomically(
+    storage.write_atomically(
         folder / "claims.json", json.dumps(result, indent=1, sort_keys=True).encode()
     )
     total = sum(step["seconds"] for step in clock)
-    files.write_atomically(
+    storage.write_atomically(
         folder / "timing.json", json.dumps({"steps": clock, "total": total}, indent=1).encode()
     )
     return result

@@ -23,24 +23,6 @@ from ..problem.streams import Arrays, Stream, as_stream, required_arguments
 from ..problem.tracing import traced
 from .round import Told
 
-__all__ = [
-    "LAST",
-    "MISSING",
-    "Advice",
-    "advice_of_round",
-    "advice_of_rounds",
-    "as_told",
-    "check_advice_function",
-    "check_advised",
-    "check_others",
-    "forecast_of_rounds",
-    "given_and_wrong",
-    "numbers_and_gaps",
-    "predicted_data",
-    "said_in_round",
-    "with_adviser",
-]
-
 MISSING = (
     "Missing advice is None in a list, a masked row of an array (numpy.ma) or an empty row of a "
     "table"

@@ -14,12 +14,6 @@ from ..problem.problem import Problem
 from ..problem.streams import Stream
 from ..problem.tracing import UnusableOutput, traced
 
-__all__ = [
-    "announced_needs_data",
-    "check_announced",
-    "check_announced_count",
-]
-
 
 def check_announced(
     learners: tuple[Learner, ...],

@@ -15,8 +15,6 @@ import numpy as np
 
 from ..engine import Array
 
-__all__ = ["BUFFERS", "Staging", "aligned", "is_aligned"]
-
 ALIGNMENT = 64
 KEPT = 64 * 2**20
 """At most so many bytes are kept between simulations: enough for two chunks in each of four

@@ -27,8 +27,6 @@ from ..problem.streams import Arrays
 from .loop import ROUND_AXIS, KeptRecords
 from .simulation import Simulation
 
-__all__ = ["Checkpoint"]
-
 FORMAT = 5
 STATE = "state.npz"
 
@@ -86,7 +84,7 @@ class Checkpoint:
         path = self.folder / STATE
         if not path.exists():
             return carry, 0
-        header, arrays = files.read_arrays(path, "checkpoint")
+        header, arrays = storage.read_arrays(path, "checkpoint")
         self._compare(path, header)
         try:
             done, self.run = int(header["done"]), str(header["run"])
@@ -114,7 +112,7 @@ class Checkpoint:
         begun = 0
         for end in self.ends:
             path = self.folder / f"records-{end}.npz"
-            header, arrays = files.read_arrays(path, "checkpoint")
+            header, arrays = storage.read_arrays(path, "checkpoint")
             expected = {"run": self.run, "begun": begun, "done": end, "previous": self.last}
             if {name: header.get(name) for name in expected} != expected:
                 raise ValueError(f"{path.name} belongs to another run or to other rounds")
@@ -139,7 +137,7 @@ class Checkpoint:
         self.kept.add(records, begun, done)
         if records:
             path = self.folder / f"records-{done}.npz"
-            files.write_arrays(
+            storage.write_arrays(
                 path,
                 {"run": self.run, "begun": begun, "done": done, "previous": self.last},
                 records,
@@ -157,7 +155,7 @@ class Checkpoint:
             "ends": self.ends,
             "last": self.last,
         }
-        files.write_arrays(self.folder / STATE, header, files.flat(carry), follow=False)
+        storage.write_arrays(self.folder / STATE, header, files.flat(carry), follow=False)
 
     def records(self) -> dict[str, Array]:
         """Return the records of all chunks."""

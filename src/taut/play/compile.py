@@ -15,9 +15,6 @@ from ..problem.problem import Problem
 from ..problem.programs import programs_of
 from .passes import KERNEL, NoKernel, Pass, suitable
 
-__all__ = ["Executable", "Executables", "compiled", "count_compiled"]
-
-
 LOG = logging.getLogger(__name__)
 QUICK: dict[str, Any] = {"xla_backend_optimization_level": 0}
 """Compiling takes less than half the time, and the program runs up to ten times longer."""

@@ -34,8 +34,6 @@ from ..problem.domains import Domain
 from ..problem.domains.base import finfo
 from ..problem.rounds import FullInformation
 
-__all__ = ["Minimum", "best_for", "minimised"]
-
 ACCURACY = 1e-6
 """The accuracy of the minimum, as a share of the range of the first linear model; in 32 bits it is
 what rounding allows."""

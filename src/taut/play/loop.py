@@ -25,19 +25,6 @@ from ..learners.protocols import Shortened, multiplier_of
 from .advice import as_told
 from .round import Game, GameState, Played, announce, init, reveal
 
-__all__ = [
-    "RECORDS",
-    "ROUND_AXIS",
-    "Inputs",
-    "KeptRecords",
-    "Record",
-    "Shape",
-    "Span",
-    "begin_all",
-    "play_chunk",
-]
-
-
 SIDE_BY_SIDE = 1024
 """Numbers of all decisions computed side by side, at most: their intermediate results should stay
 in the first cache."""

@@ -15,8 +15,6 @@ import numpy as np
 
 from ..learners import Learner
 
-__all__ = ["Packed", "Packing", "Place", "as_arrays"]
-
 Packed = tuple[Any, ...]
 """A packed pytree: one vector, then the leaves that do not fit into it."""
 

@@ -20,8 +20,6 @@ from ..jax_internals import TESTED, bind, mark_call
 from ..jaxpr.exactness import compares_computed_floats
 from ..jaxpr.walk import equations, evaluate
 
-__all__ = ["KERNEL", "PASSES", "REDUCTIONS", "NoKernel", "Pass", "check_for_kernel", "suitable"]
-
 HUGE = 2**17
 """Numbers of a decision beyond which XLA uses several threads for a single operation."""
 MERGED = frozenset(("reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_sum"))

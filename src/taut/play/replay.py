@@ -18,8 +18,6 @@ from ..runs.run import RECORDS, Run
 from .loop import KeptRecords
 from .simulation import SHORT, Chunk, Simulation, default_chunk_length
 
-__all__ = ["known_decisions", "played_again", "replayed", "revealed_data"]
-
 
 def revealed_data(run: Run) -> Any:
     """Return the data that the adversary of a run revealed, as a pytree of arrays (seed, round,

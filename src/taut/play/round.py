@@ -29,19 +29,6 @@ from ..problem.streams import RoundData, data_of
 from ..runs.totals import ChunkTotals, round_terms
 from .forecast import best_for
 
-__all__ = [
-    "FAULTS",
-    "CheckedRound",
-    "Game",
-    "GameState",
-    "Played",
-    "Told",
-    "announced_round",
-    "fault",
-    "faults_of",
-    "first_fault",
-]
-
 FAULTS = (
     "data",
     "advice or forecast",

@@ -36,9 +36,6 @@ from .loop import KeptRecords
 from .simulation import FEW, SHORT, Simulation
 from .with_feedback import check_covered, default_learner
 
-__all__ = ["check_deadline", "deadline", "simulate"]
-
-
 LOG = logging.getLogger(__name__)
 
 

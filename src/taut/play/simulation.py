@@ -40,8 +40,6 @@ from .packing import as_arrays
 from .round import Game, GameState, first_fault
 from .with_feedback import WithFeedback
 
-__all__ = ["Carry", "Chunk", "Simulation", "chunk_of_any_length", "default_chunk_length"]
-
 CHUNK_BYTES = 8 * 2**20
 SHORTEST, LONGEST = 2**3, 2**15
 FEW = 2**10, 2**13

@@ -26,8 +26,6 @@ from .announced import check_announced
 from .packing import as_arrays
 from .round import Game, GameState
 
-__all__ = ["Scored", "announce", "init", "step"]
-
 
 class Scored(NamedTuple):
     """The score of a decision."""

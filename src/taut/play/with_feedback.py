@@ -31,8 +31,6 @@ from ..problem.rounds import Round
 if TYPE_CHECKING:
     from ..problem.problem import Problem
 
-__all__ = ["ROUNDS", "FeedbackState", "WithFeedback", "check_covered", "default_learner", "through"]
-
 
 LEARNER, FEEDBACK = 2**31 - 1, 2**31 - 2
 """Folded into the key of a seed, so that learner and feedback do not share random numbers with the

@@ -18,14 +18,6 @@ from ..problem.tracing import UnusableOutput
 from .guards import Refused
 from .tag import skeleton
 
-__all__ = [
-    "DataTypes",
-    "check_round",
-    "checked_measurements",
-    "constraint_count",
-    "traced_count",
-]
-
 LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
 

@@ -23,7 +23,6 @@ from .steps import heeded, replaced
 if TYPE_CHECKING:
     from .player import Player
 
-__all__ = ["LOST", "Begun", "advise", "announce", "begin", "check_announced_data", "played"]
 
 EXACT = 1e-12
 """Relative violation of announced constraints that counts as none."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from .player import Player
 
-__all__ = ["as_numbers", "drawn", "frame", "summary"]
-
 
 def summary(player: Player, decision: Any) -> Summary:
     """Return what a player prints; `decision` is an array."""

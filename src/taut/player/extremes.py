@@ -18,8 +18,6 @@ from ..learners.clipping import Clipping
 from ..problem.rounds import MeasuredRound, Round
 from ..runs.totals import Sum
 
-__all__ = ["COLUMNS", "NAMES", "Extreme", "Extremes", "Seen", "round_extremes"]
-
 NAMES = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
 """What is compared with the constants of the same names."""
 COLUMNS = (*NAMES, "constraint_slope")

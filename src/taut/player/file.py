@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import arguments, files
+from .. import arguments, files, storage
 from ..engine import VERSION, Array
 from ..learners import Learner
 from ..play.with_feedback import through
@@ -33,19 +33,6 @@ from .steps import PlayerState
 if TYPE_CHECKING:
     from .player import Player
 
-__all__ = [
-    "as_arrays",
-    "as_parts",
-    "check_learner",
-    "check_precision",
-    "check_size",
-    "contents",
-    "loaded",
-    "other_domain",
-    "restore",
-    "revived",
-    "unpickled",
-]
 
 FORMAT = 5
 """The only format that is read."""
@@ -270,8 +257,8 @@ def _opened(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Array
     """Read a file, or the bytes of one. Returns header, arrays, and how errors call the source."""
     if isinstance(source, bytes):
         shown = f"{len(source)} bytes"
-        return *files.arrays_from_bytes(source, "content", shown), f"content: got {shown}"
-    return *files.read_arrays(arguments.path("path", source)), f"path: got {source}"
+        return *storage.arrays_from_bytes(source, "content", shown), f"content: got {shown}"
+    return *storage.read_arrays(arguments.path("path", source)), f"path: got {source}"
 
 
 def _read(

@@ -16,8 +16,6 @@ from ..learners.protocols import Grows
 from ..play.simulation import ROOM
 from ..problem.feedback import Feedback
 
-__all__ = ["first_room", "padded", "with_room"]
-
 
 def first_room(learner: Learner, feedback: Feedback | None) -> int | None:
     """Return the number of slots with which a player begins; None for a learner whose state does

@@ -26,20 +26,6 @@ from .steps import FAULTY, REFUTED, VIOLATED
 if TYPE_CHECKING:
     from .player import Player
 
-__all__ = [
-    "EVENTS",
-    "Event",
-    "Guard",
-    "Hooks",
-    "Limits",
-    "Refused",
-    "alarm",
-    "as_limits",
-    "check_flags",
-    "check_reaction",
-    "not_finite",
-    "thresholds",
-]
 
 LOG = logging.getLogger("taut.player")
 EVENTS = {

@@ -22,7 +22,6 @@ from .steps import skipped as skipped_step
 if TYPE_CHECKING:
     from .player import Player
 
-__all__ = ["MissingRounds", "Pending", "observe_late", "skip", "undo"]
 
 LOG = logging.getLogger("taut.player")
 

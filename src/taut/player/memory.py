@@ -18,7 +18,6 @@ from .tag import filled
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["History", "LastData", "Weights"]
 
 ROWS = 512
 """Recent rounds that are all kept, and at most as many earlier ones."""

@@ -31,7 +31,6 @@ from .tag import Differences, differences
 if TYPE_CHECKING:
     from .player import Player
 
-__all__ = ["Changes", "as_names", "changes", "migrated"]
 
 LOG = logging.getLogger("taut.player")
 TOUCHING = 1e-6

@@ -19,7 +19,6 @@ from .steps import measured, revealed
 if TYPE_CHECKING:
     from .player import Player
 
-__all__ = ["Measured", "accept", "ask", "finish", "play", "remember"]
 
 Measured = tuple[Any, Any, Any, Any]
 """Gradient, excess, Jacobian and loss at the decision just played; None for what was not given."""

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .. import arguments, files
+from .. import arguments, storage
 from ..display import Displayed, Summary
 from ..engine import Array, first_key, random_key, require_jax
 from ..learners import Advised, Learner
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
     from ..judge.certificate import Certificate
 
-__all__ = ["Player"]
 
 LOG = logging.getLogger("taut.player")
 
@@ -611,12 +610,12 @@ class Player(Displayed):
             path: the file.
             history: whether to write the remembered rounds.
         """
-        files.write_arrays(arguments.path("path", path), *player_file.contents(self, history))
+        storage.write_arrays(arguments.path("path", path), *player_file.contents(self, history))
 
     def to_bytes(self, *, history: bool = True) -> bytes:
         """Return what `save` writes: for a database, or another machine. Nothing is pickled, and a
         checksum protects the content."""
-        return files.arrays_to_bytes(*player_file.contents(self, history))
+        return storage.arrays_to_bytes(*player_file.contents(self, history))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy a player as its learner, its problem and the contents of its file."""

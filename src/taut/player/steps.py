@@ -31,24 +31,6 @@ from ..problem.rounds import MeasuredRound
 from ..runs.totals import round_terms
 from .extremes import COLUMNS, NAMES, Seen, round_extremes
 
-__all__ = [
-    "REFUTED",
-    "VIOLATED",
-    "Layout",
-    "Outcome",
-    "PlayerState",
-    "Step",
-    "Steps",
-    "begun",
-    "heeded",
-    "late",
-    "measured",
-    "replaced",
-    "revealed",
-    "skipped",
-    "taken",
-]
-
 FAULTY = 2**BITS
 """Flags below this are those of numbers that are not finite."""
 REFUTED, VIOLATED, SHORT = FAULTY, 2 * FAULTY, 4 * FAULTY

@@ -19,16 +19,6 @@ from ..problem.domains.support import centre_of, project_rows
 from ..problem.evaluation import constraint_evaluation, loss_evaluation
 from ..problem.problem import Problem
 
-__all__ = [
-    "Differences",
-    "differences",
-    "example_rows",
-    "filled",
-    "fingerprint",
-    "skeleton",
-    "tag_of",
-]
-
 PROBES = 6
 """Decisions at which loss and constraints are evaluated, each with data of its own."""
 NAMES = ("coordinate_names", "constraint_names")

@@ -17,17 +17,6 @@ from .style import BOUND, INK, curve, empty, log_axis_with_zero, shade
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "BOUNDED",
-    "CUMULATIVE",
-    "Curves",
-    "axis_label",
-    "looks",
-    "name_of",
-    "recorded",
-    "rounds_of",
-    "turn_dates",
-]
 
 CUMULATIVE = ("loss", "regret", "violation", "excess")
 """Sums over the rounds that can be drawn."""

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from ..learners.registry import FAMILIES as MODULES
 
-__all__ = ["FAMILIES", "OTHERS", "Family", "family_of", "family_of_object"]
-
 
 @dataclass(frozen=True)
 class Family:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..player.memory import History
     from ..runs.run import Run
 
-__all__ = ["plot_player", "plot_run"]
 
 LINES = 10
 """Entries of a decision, or constraints, that are drawn at most."""

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from ..judge.compare import Comparison
     from ..judge.rates import Rates
 
-__all__ = ["plot_certificate", "plot_comparison", "plot_rates"]
 
 LEAST = 1e-6
 """Shares of a bound below this are drawn as zero."""

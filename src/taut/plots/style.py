@@ -16,28 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-__all__ = [
-    "BOUND",
-    "ENTRIES",
-    "EXCEEDED",
-    "HOLDS",
-    "INK",
-    "SILENT",
-    "axes_for",
-    "curve",
-    "dark_figures",
-    "empty",
-    "handles_of",
-    "label_panels",
-    "legend_below",
-    "legend_inside",
-    "log_axis",
-    "log_axis_with_zero",
-    "new_figure",
-    "shade",
-    "styled",
-    "text_colour",
-]
 
 P = ParamSpec("P")
 R = TypeVar("R")

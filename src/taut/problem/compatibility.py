@@ -18,8 +18,6 @@ from .problem import Problem
 from .streams import Adversary, Stream
 from .tracing import refuse_array, scalar, traced
 
-__all__ = ["adversary_state", "cast_data", "count_constraints", "first_decision", "round_shapes"]
-
 
 @jax.jit
 def _contains(domain: Domain, x: jax.Array) -> jax.Array:

@@ -20,16 +20,6 @@ import numpy as np
 from ..engine import Array
 from ..extras import optional
 
-__all__ = [
-    "Columns",
-    "ConicSet",
-    "Solution",
-    "Solver",
-    "backend",
-    "linear_cones",
-    "second_order_cone",
-]
-
 
 @dataclass(frozen=True)
 class Columns:

@@ -10,8 +10,6 @@ from typing import Any
 
 from .. import arguments, files
 
-__all__ = ["Constants"]
-
 SYMBOLS = {
     "radius": "R",
     "loss_lipschitz": "G_f",

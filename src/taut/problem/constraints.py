@@ -24,15 +24,6 @@ from .constants import Constants
 from .streams import data_of
 from .tracing import UnusableType, UnusableValue
 
-__all__ = [
-    "Constraints",
-    "JoinedConstraints",
-    "Linearisation",
-    "Parts",
-    "UserConstraints",
-    "distinct",
-]
-
 
 class Linearisation(NamedTuple):
     """Constraint values at a decision, and the Jacobian there as two functions."""

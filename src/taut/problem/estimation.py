@@ -16,8 +16,6 @@ from .problem import Problem
 from .sampling import generator, sample_decisions, sample_large_rounds, sample_rounds
 from .streams import RoundData, Stream
 
-__all__ = ["estimate"]
-
 ROUNDS = 64
 """Rounds that are evaluated at every sampled decision, fewer if decisions and constraints are
 many."""

@@ -31,8 +31,6 @@ from .problem import Problem
 from .programs import Programs, programs_of
 from .tracing import refuse_array
 
-__all__ = ["Evaluation", "Sums", "constraint_evaluation", "loss_evaluation", "loss_of_round"]
-
 LARGEST = 40_000_000
 """Evaluations that compute more numbers than this are compiled: NumPy would take longer."""
 LEAD = 4

@@ -14,8 +14,6 @@ from .domains.support import centre_of, project_rows
 from .evaluation import constraint_evaluation
 from .problem import Problem
 
-__all__ = ["NoFeasibleDecision", "check_feasible", "find_feasible", "mark_feasible"]
-
 TOLERANCE = 1e-6
 """The largest constraint value that counts as feasible, in units of the largest one at the centre
 (at most 1)."""

@@ -25,8 +25,6 @@ from .constraints import Constraints, JoinedConstraints
 from .problem import Problem
 from .streams import Arrays, RoundData, Stream
 
-__all__ = ["is_steady", "linked", "recorded", "shared_start", "steady", "takes_previous"]
-
 
 @dataclass(frozen=True)
 class _SteadyLoss:

@@ -28,8 +28,6 @@ from .tracing import traced
 if TYPE_CHECKING:
     from ..judge.facts.find import Facts
 
-__all__ = ["Problem"]
-
 
 class Problem(Displayed):
     r"""An online problem: in every round a decision x_t in B is played, then f_t(x) = loss(x, z_t)
@@ -483,6 +481,7 @@ class LossWithPrevious:
     takes_previous: bool
 
     def __call__(self, x: jax.Array, z: RoundData) -> Any:
+        """Return the value at x with the data of a round."""
         return (
             self.function(x, z.data, z.previous)
             if self.takes_previous

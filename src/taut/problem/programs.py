@@ -20,8 +20,6 @@ import jax
 from .constraints import UserConstraints
 from .problem import Problem
 
-__all__ = ["Programs", "programs_of"]
-
 LIMIT = 128
 """Programs per problem, at most. The one that was not used for the longest time is dropped
 first."""

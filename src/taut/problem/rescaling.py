@@ -17,8 +17,6 @@ from .constraints import Constraints
 from .problem import Problem
 from .streams import RoundData
 
-__all__ = ["Rescaled", "Units", "rescaled"]
-
 
 def rescaled(problem: Problem) -> Rescaled:
     r"""Return the problem in units in which radius R, G_f and G_g are 1.

@@ -14,8 +14,6 @@ from ..jaxpr.maxima import by_index
 from .constraints import Constraints, Linearisation
 from .domains import Domain
 
-__all__ = ["FullInformation", "MeasuredRound", "Round"]
-
 
 class Round(Protocol):
     """The oracles of round t. All are pure; which of them a learner calls is declared in

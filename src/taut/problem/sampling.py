@@ -14,8 +14,6 @@ from .domains import Domain
 from .domains.support import centre_of, linear_minimisers, project_rows
 from .streams import Adversary, Stream
 
-__all__ = ["generator", "rounds_at", "sample_decisions", "sample_large_rounds", "sample_rounds"]
-
 OUTSIDE = 3.0
 """How many radii from the centre points lie whose projections are on the boundary."""
 BLOCK = 2**20

@@ -36,8 +36,6 @@ from .. import arguments
 from ..jax_internals import Literal, bind, is_tracer
 from ..jaxpr.walk import CALLS, bodies, called, evaluate
 
-__all__ = ["ORDERS", "Value", "selected", "smooth_from_above", "smoothing_gap"]
-
 
 def _names(names: str) -> frozenset[str]:
     return frozenset(names.split())

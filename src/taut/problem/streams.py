@@ -21,19 +21,6 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 
-__all__ = [
-    "Adversary",
-    "Arrays",
-    "Chunks",
-    "RoundData",
-    "StatefulAdversary",
-    "Stream",
-    "adversary",
-    "as_stream",
-    "data_of",
-    "required_arguments",
-]
-
 
 class RoundData(NamedTuple):
     """What loss and constraints of a problem with `previous=True` are given besides the

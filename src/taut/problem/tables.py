@@ -16,15 +16,6 @@ import numpy as np
 
 from ..engine import Array
 
-__all__ = [
-    "check_order",
-    "index_of",
-    "labels_of",
-    "looks_up_names",
-    "plain",
-    "warn_of_decreasing_times",
-]
-
 
 def plain(data: Any, names: Collection[str] = ()) -> Any:
     """Return data with tables and lists of numbers replaced by arrays. Everything else is returned

@@ -15,16 +15,6 @@ import jax.numpy as jnp
 
 from .streams import data_of
 
-__all__ = [
-    "UnusableOutput",
-    "UnusableType",
-    "UnusableValue",
-    "refuse_array",
-    "scalar",
-    "shapes_of",
-    "traced",
-]
-
 MANY = 6
 """More arrays than these are counted in messages, not listed."""
 

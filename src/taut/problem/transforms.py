@@ -25,20 +25,6 @@ from .problem import Problem
 from .programs import programs_of
 from .smoothing import smooth_from_above, smoothing_gap
 
-__all__ = [
-    "LogSumExp",
-    "Max",
-    "Smoothed",
-    "Squared",
-    "Tightened",
-    "Transform",
-    "log_sum_exp",
-    "max_of",
-    "smoothed",
-    "squared",
-    "tightened",
-]
-
 
 def max_of(problem: Problem) -> Problem:
     """Return the problem with its constraints replaced by their maximum (m = 1)."""

@@ -26,7 +26,6 @@ from .totals import Totals
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["FORMAT", "content", "header", "read", "run_fields", "write"]
 
 FORMAT = 2
 MARK = b"\ntaut-sha256:"
@@ -85,7 +84,7 @@ def content(data: xarray.Dataset) -> bytes:
 def write(path: str | Path, content: bytes) -> None:
     """Write the content of a netCDF file, followed by its checksum, which other readers of netCDF
     ignore."""
-    files.write_atomically(
+    storage.write_atomically(
         arguments.path("path", path), content + MARK + hashlib.sha256(content).hexdigest().encode()
     )
 

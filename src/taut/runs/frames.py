@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from .run import Run
 
-__all__ = ["coordinates", "run_frame"]
 
 KINDS = ("rounds", "decisions", "multipliers", "weights", "totals")
 

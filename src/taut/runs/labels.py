@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from .run import Run
 
-__all__ = ["add", "header", "read", "write"]
 
 INDEX = "round_index"
 """The variable of a file that holds the index of the rounds."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ..problem.problem import Problem
     from ..problem.streams import Stream
 
-__all__ = ["AdviceFacts", "Run", "Totals", "advice_facts", "least_sum"]
-
 
 class AdviceFacts(NamedTuple):
     """What the state of a learner with advisers says at the end; arrays with a leading axis of

@@ -22,7 +22,6 @@ from ..problem.streams import Stream
 if TYPE_CHECKING:
     from .run import Run
 
-__all__ = ["Sample", "other_part", "sample_of", "sample_of_run"]
 
 POINTS = 8
 """Decisions of a sample."""

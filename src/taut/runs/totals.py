@@ -12,8 +12,6 @@ import numpy as np
 
 from ..engine import Array, default_float, register_dataclass
 
-__all__ = ["ChunkTotals", "Sum", "Terms", "Totals", "round_terms"]
-
 
 class Terms(NamedTuple):
     """What one round adds to each sum. The last axis of the second to fourth is the constraint."""

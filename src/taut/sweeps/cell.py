@@ -20,8 +20,6 @@ from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream, required_arguments
 from ..runs.run import RECORDS, Run
 
-__all__ = ["COLUMNS", "Cell", "Ready", "make_stream", "prepare"]
-
 COLUMNS = (
     "name",
     "cell",

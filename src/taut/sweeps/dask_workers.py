@@ -13,8 +13,6 @@ from typing import Any
 
 from .executors import CLUSTER, Workers
 
-__all__ = ["DaskWorkers", "connect"]
-
 ASK = 2.0
 """Seconds between questions to the scheduler how many workers there are."""
 PATIENCE = 300.0

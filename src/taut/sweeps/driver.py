@@ -20,8 +20,6 @@ from .executors import Workers
 from .store import Played, Store
 from .task import Blobs, Failure, Outcome, play_cells, play_task
 
-__all__ = ["Driver"]
-
 SECONDS = (0.5, 2.0)
 """A task should take between these times. Short ones cost more to send than to play, long ones
 leave workers idle at the end."""

@@ -18,7 +18,6 @@ from ..jax_internals import backend_started
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-__all__ = ["Given", "Processes", "Threads", "Workers", "as_workers", "cores", "simulate_all"]
 
 CLUSTER = 'pip install "taut[cluster]"'
 Result = TypeVar("Result")

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from .cell import Cell
 
-__all__ = ["Sweep"]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sweep(Displayed):

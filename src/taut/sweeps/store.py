@@ -28,8 +28,6 @@ from ..storage import write_atomically
 if TYPE_CHECKING:
     from .result import Sweep
 
-__all__ = ["INDEX", "Played", "Store", "measured", "run_arrays", "write_index"]
-
 
 LOG = logging.getLogger(__name__)
 FORMAT = 1

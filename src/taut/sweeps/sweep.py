@@ -28,8 +28,6 @@ from .result import Sweep
 from .store import INDEX, Played, Store, write_index
 from .task import Failure, Outcome, settings
 
-__all__ = ["Identities", "sweep"]
-
 NOTED = ("kind", "message", "traceback", "where")
 """What the folder keeps of a failure."""
 

@@ -31,8 +31,6 @@ from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store, measured, run_arrays
 
-__all__ = ["Blobs", "Failure", "Outcome", "environment", "play_cells", "play_task", "settings"]
-
 BUDGET = 3.0
 """Seconds after which a task plays no further cell and returns those that are left."""
 OBJECTS = 64

@@ -14,8 +14,6 @@ from .playing import applies, name_of, quick_compilation
 from .problems import PROBLEMS, KnownProblem
 from .side_by_side import check_seeds_side_by_side_in_all_games
 
-__all__ = ["check_learner", "parametrize_with_checks", "run_check"]
-
 
 def check_learner(
     method: Card | Learner | str,

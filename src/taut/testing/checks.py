@@ -53,8 +53,6 @@ from .playing import (
 from .problems import ROUNDS, SEEDS, TOY, KnownProblem, linear_loss
 from .side_by_side import check_seeds_side_by_side
 
-__all__ = ["Check", "checks_for"]
-
 Check = Callable[[Card, Sequence[KnownProblem]], None]
 
 _FREE = Ball(1e6, shape=2)

@@ -27,13 +27,6 @@ from .playing import (
 )
 from .problems import ROUNDS, KnownProblem
 
-__all__ = [
-    "check_assumptions_are_known",
-    "check_bounds_hold_against_adversaries",
-    "check_bounds_hold_on_random_streams",
-    "check_growth_matches_bounds",
-]
-
 
 def check_assumptions_are_known(card: Card, problems: Sequence[KnownProblem]) -> None:
     """Every guarantee names a known quantity, a source, and assumptions that a certificate can look

@@ -20,30 +20,6 @@ from ..problem.transforms import max_of
 from ..runs.run import Run
 from .problems import ROUNDS, SEEDS, STRONG, TOY, KnownProblem
 
-__all__ = [
-    "CHUNK",
-    "RECORD",
-    "adversarial_run",
-    "applies",
-    "as_played",
-    "decisions_of",
-    "home",
-    "hostile_stream",
-    "known_values",
-    "known_violation",
-    "name_of",
-    "optimised_compilation",
-    "play",
-    "quick_compilation",
-    "require",
-    "require_close",
-    "require_equal",
-    "shared_run",
-    "shared_stream",
-    "tuned",
-]
-
-
 CHUNK = 128
 """All horizons up to this one share a compiled program."""
 RECORD = ("decisions", "multipliers")

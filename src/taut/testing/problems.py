@@ -23,9 +23,6 @@ from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.problem import Problem
 from ..problem.transforms import Tightened
 
-__all__ = ["PROBLEMS", "KnownProblem"]
-
-
 ROUNDS, SEEDS = 120, 3
 
 

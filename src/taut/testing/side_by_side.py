@@ -29,15 +29,6 @@ from ..problem.transforms import max_of
 from .playing import decisions_of, optimised_compilation, quick_compilation, require_close
 from .problems import KnownProblem
 
-__all__ = [
-    "ALL_GAMES",
-    "GAMES",
-    "Game",
-    "check_games",
-    "check_seeds_side_by_side",
-    "check_seeds_side_by_side_in_all_games",
-]
-
 ROUNDS = 30
 LEARNERS = 3
 """The number of learners that are played in one call."""

@@ -20,8 +20,6 @@ from .. import oracles, suite
 from .. import results as stored
 from ..score import Board, Standing, boards_of, leaderboard
 
-__all__ = ["Costs", "cells", "groups", "number", "row_of", "text", "write_tables"]
-
 GENERAL = ("fixed constraints", "changing constraints", "moving comparator")
 """The settings to which nearly every method applies; the first table is about them."""
 WIDEST = 80

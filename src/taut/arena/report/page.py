@@ -36,9 +36,6 @@ from ..score import (
 from ..stream import Stream
 from .board import Costs, groups, number, short
 
-__all__ = ["PAPERS", "page_of", "paper_of", "payload", "write_data", "write_page"]
-
-
 TAUS = 10.0 ** np.linspace(0, 4, 41)
 """The factors of performance profiles."""
 LONGEST, TUNED = "longest", "tuned"

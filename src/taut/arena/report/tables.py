@@ -26,7 +26,6 @@ from .board import Costs, cells, groups, row_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figure", "latex", "markdown", "write_docs"]
 
 TOLERANCE = 1e-3
 """The mean violation per round, in units of G_g D, up to which a learner can have the best

@@ -18,8 +18,6 @@ from ...problem.domains import Simplex
 from ...problem.problem import Problem
 from ..stream import Stream
 
-__all__ = ["BUDGETS", "CAMPAIGNS", "RATE", "STREAMS", "offline", "prices", "problem"]
-
 BUDGETS, CAMPAIGNS, RATE = 3, 5, 0.2
 
 

@@ -20,20 +20,6 @@ from .. import demand as _demand
 from ..packages import bundled_frame, csv_of
 from ..stream import Stream
 
-__all__ = [
-    "BALANCE",
-    "CAP",
-    "COST",
-    "DAY",
-    "EMISSION",
-    "LIMIT",
-    "SLOPE",
-    "STREAMS",
-    "Choice",
-    "best_of_each_round",
-    "problem",
-]
-
 COST, SLOPE = np.array([0.2, 0.12, 0.14]), np.array([1.5, 1.0, 0.6])
 EMISSION, CAP = np.array([0.26, 0.38, 0.37]), 100.0
 LIMIT, BALANCE = np.array([20.0, 15.0, 18.0]), 0.5

@@ -17,8 +17,6 @@ from ...problem.problem import Problem
 from ...problem.transforms import max_of
 from ..stream import Stream
 
-__all__ = ["STREAMS", "Choice", "permutations", "problem", "stream"]
-
 
 @dataclass(frozen=True)
 class Choice:

@@ -16,8 +16,6 @@ from ...problem.problem import Problem
 from ..stream import Stream
 from .half_spaces import inner
 
-__all__ = ["STREAMS", "path", "problem", "stream"]
-
 RADIUS = 0.5
 """Of the feasible disc."""
 

@@ -21,8 +21,6 @@ from ...problem.problem import Problem
 from ..stream import Stream
 from .newton import smooth_best
 
-__all__ = ["STREAMS", "Population", "problem", "synthetic"]
-
 BATCH, GAP, RADIUS, LONGEST_ROW = 16, 0.05, 3.0, 3.0
 
 

@@ -21,8 +21,6 @@ from ..stream import Stream
 from . import half_spaces, toy
 from .half_spaces import inner, unit_losses
 
-__all__ = ["STREAMS"]
-
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
 RADIUS = 0.5
 """Of the feasible ball, in a box of diameter 2."""

@@ -15,8 +15,6 @@ from ...problem.domains import Box
 from ...problem.problem import Problem
 from ..stream import Stream
 
-__all__ = ["STREAMS", "problem", "stream"]
-
 NOISE, PERIOD = 0.35, 200
 
 

@@ -19,8 +19,6 @@ from ...problem.domains import Box
 from ...problem.problem import Problem
 from ..stream import Stream
 
-__all__ = ["STREAMS", "half_spaces", "inner", "linear_loss", "unit_losses"]
-
 
 def inner(x: jax.Array, c: jax.Array) -> jax.Array:
     """Return <c, x>."""

@@ -16,8 +16,6 @@ from ...problem.domains import Ball, Box
 from ...problem.problem import Problem
 from ..stream import Stream
 
-__all__ = ["STREAMS", "box_in_ball", "regression", "three_rows"]
-
 LONGEST = 5000
 """The rounds of the example of Yu & Neely, whose losses grow with t."""
 LOW = ((1, 1500), (2000, 3500), (4000, 5000))

@@ -18,8 +18,6 @@ from ..packages import csv_of
 from ..stream import Stream
 from .dispatch import best_of_each_round
 
-__all__ = ["STREAMS", "best", "problem"]
-
 PACKAGE = "pymgrid"
 COST, SLOPE = np.array([0.1, 0.2, 0.2]), np.array([0.3, 0.5, 2.0])
 """Of bought power, of the generator and of load that is shed."""

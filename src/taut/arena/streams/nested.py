@@ -18,8 +18,6 @@ from ...problem.problem import Problem
 from ..stream import Stream
 from .half_spaces import linear_loss, unit_losses
 
-__all__ = ["STREAMS", "boxes", "spheres"]
-
 LEAST = 0.3
 """The part of the first size below which no set shrinks."""
 

@@ -11,8 +11,6 @@ import numpy as np
 from ...engine import Array
 from ...extras import optional
 
-__all__ = ["smooth_best"]
-
 ACCURATE = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-10}
 """Tolerances of a step: as accurate as the solver can. With its own, 1e-8, the gap stays too large
 for some short horizons."""

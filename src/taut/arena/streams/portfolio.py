@@ -20,8 +20,6 @@ from ...problem.problem import Problem
 from ..stream import Stream
 from .newton import smooth_best
 
-__all__ = ["STREAMS", "Market", "problem", "synthetic"]
-
 VARIANCE, TURNOVER, QUARTER = 1.2, 0.3, 60
 LOWEST, HIGHEST = 0.8, 1.25
 """Daily price relatives are cut off at these values."""

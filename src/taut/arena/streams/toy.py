@@ -16,8 +16,6 @@ from ...problem.domains import Ball, L1Ball
 from ...problem.problem import Problem
 from ..stream import Stream
 
-__all__ = ["STREAMS", "Choice", "costs", "problem", "strong_problem", "switching_costs"]
-
 SWITCHES = 8
 
 

@@ -23,8 +23,6 @@ from .half_spaces import MOST, ROOM, Pieces, distinct, nearly_parallel, pieces_o
 from .polyhedra import hoffman, vertices
 from .ranges import constraint_curvature, constraint_ranges, loss_curvature, loss_ranges
 
-__all__ = ["PROVEN", "VERIFIED", "Fact", "Facts", "facts_of"]
-
 PROVEN, VERIFIED = "proven", "verified exactly"
 """Derived for all decisions; or evaluated at a decision, in all rounds."""
 UPPER = (

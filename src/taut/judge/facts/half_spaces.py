@@ -32,16 +32,6 @@ from ...intervals.of_jaxpr import (
 from ...jax_internals import bind, derivative_file
 from ...jaxpr.walk import CALLS, called, equations, evaluate
 
-__all__ = [
-    "Pieces",
-    "distinct",
-    "has_usual_derivative",
-    "has_usual_derivatives",
-    "nearly_parallel",
-    "pieces_of",
-]
-
-
 MOST = 256
 """Pieces of an entry, at most."""
 ROOM = 4_000_000

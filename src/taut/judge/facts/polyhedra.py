@@ -10,8 +10,6 @@ import numpy as np
 from ...engine import Array
 from ...intervals.enclosure import Unknown
 
-__all__ = ["hoffman", "vertices"]
-
 SUBSETS = 5_000
 """Sets of rows that are looked at, at most."""
 DEPENDENT, INDEPENDENT = 1e-12, 1e-7

@@ -32,17 +32,6 @@ from ...problem.streams import Stream, as_stream
 from ..observed import values_at
 from .half_spaces import has_usual_derivatives
 
-__all__ = [
-    "Limits",
-    "Ranges",
-    "constraint_curvature",
-    "constraint_ranges",
-    "loss_curvature",
-    "loss_ranges",
-    "trivial_limits",
-]
-
-
 WORK, LIMITS = 1_000_000, 5_000_000
 """Slopes that are computed for constants and for limits, at most; beyond that several rounds share
 one bound, for all data between their extremes."""

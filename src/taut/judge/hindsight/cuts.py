@@ -18,8 +18,6 @@ from .program import ProvenMinimiser
 from .scaling import ScaledConstraints, as_double
 from .tolerances import HUGE, NEGLIGIBLE, NEGLIGIBLE_CURVATURE, NUDGE, USED
 
-__all__ = ["FIXED", "Key", "Oracle", "Pool", "Proof", "Tangent", "lower_bounds"]
-
 FIXED = -1
 Key = tuple[int, int]
 """A constraint and the round it is from, or FIXED."""

@@ -43,9 +43,6 @@ from .tolerances import (
     VALUE_ROUNDING,
 )
 
-__all__ = ["solve"]
-
-
 WITNESSES = 3
 """Random decisions at which the convexity of the mean losses is checked."""
 

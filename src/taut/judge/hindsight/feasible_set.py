@@ -38,8 +38,6 @@ from .tolerances import (
     VIOLATION_STEPS,
 )
 
-__all__ = ["LeastViolation", "Region", "least_violation"]
-
 
 @dataclass
 class _Group:

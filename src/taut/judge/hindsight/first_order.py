@@ -39,8 +39,6 @@ from .scaling import Scaling, as_double, sample_points
 from .structure import refuse_loss_below_tangent, simplified
 from .tolerances import ALLOWED_EXCESS, FEASIBLE
 
-__all__ = ["LARGE", "by_first_order_first", "solve_by_first_order"]
-
 STEPS = 40
 """Gradient steps between two updates of the multipliers."""
 PASSES = 2000

@@ -26,15 +26,6 @@ from .scaling import ScaledConstraints, ScaledLoss, Scaling, as_double, sample_p
 from .structure import loss_kind
 from .tolerances import MISFIT
 
-__all__ = [
-    "Block",
-    "Objective",
-    "Taylor",
-    "bad_round",
-    "blocks",
-    "worst_rounds",
-]
-
 BLOCK_BYTES = 4 * 2**20
 LEAST_BLOCK, LARGEST_BLOCK = 16, 8192
 CHEAP_BLOCK = 256

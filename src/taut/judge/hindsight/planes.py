@@ -14,8 +14,6 @@ from .program import Level
 from .result import relative_gap
 from .tolerances import PLANE_PATIENCE, PLANE_STEPS, STOP, VALUE_ROUNDING
 
-__all__ = ["Cutting", "cutting_planes"]
-
 
 @dataclass
 class Cutting:

@@ -31,15 +31,6 @@ from ...problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex
 from .scaling import Scaling
 from .tolerances import CENTRED, OPPOSITE, QUICK, RANK, SWITCHED_OFF
 
-__all__ = [
-    "Infeasible",
-    "Level",
-    "Program",
-    "ProvenMinimiser",
-    "Quadratic",
-    "Unbounded",
-]
-
 
 class Infeasible(Exception):
     """The solver found that no point satisfies all rows, quadratics and cuts."""

@@ -12,8 +12,6 @@ from ...engine import Array
 if TYPE_CHECKING:
     from ...problem.problem import Problem
 
-__all__ = ["Found", "Hindsight", "NoInterior", "NotCertified", "relative_gap"]
-
 
 def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
     """(value - lower) / max(1 / rounds, |value|) for mean losses in units; for totals that is (loss

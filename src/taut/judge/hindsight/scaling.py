@@ -27,7 +27,6 @@ from ...problem.streams import Stream
 if TYPE_CHECKING:
     from .objective import Block
 
-__all__ = ["ScaledConstraints", "ScaledLoss", "Scaling", "as_double", "sample_points"]
 
 POINTS, ROUNDS = 13, 12
 """Decisions and rounds at which units are measured,"""

@@ -23,8 +23,6 @@ from .exact import solve as exactly
 from .first_order import LARGE, by_first_order_first, solve_by_first_order
 from .result import Found, Hindsight
 
-__all__ = ["Moving", "best_of_each_round", "best_with_breakpoints", "hindsight"]
-
 
 def hindsight(
     problem: Problem,

@@ -24,17 +24,6 @@ from ...problem.transforms import Max, Squared, Tightened
 from .scaling import ScaledConstraints, ScaledLoss, Scaling, as_double, sample_points
 from .tolerances import BELOW_TANGENT, CONCAVE, CONCAVE_SLOPE, JUMP, LOSS_BELOW_TANGENT, SAME
 
-__all__ = [
-    "Structure",
-    "fixed_structure",
-    "loss_kind",
-    "probe_varying",
-    "refuse_concave_constraints",
-    "refuse_concave_loss",
-    "refuse_loss_below_tangent",
-    "simplified",
-]
-
 ROUNDS = 12
 """Rounds that are sampled."""
 POINTS = 32

@@ -26,8 +26,6 @@ from ..base import first_round
 from .cuts import Rows
 from .projection import exact_projection
 
-__all__ = ["enforced", "moved_back", "relative_violation", "rows_at"]
-
 TIMES = 40
 """How often rows are linearised, at most."""
 KEPT = 3

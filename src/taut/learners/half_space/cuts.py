@@ -26,19 +26,6 @@ from . import lifetimes
 from .lifetimes import Lifetimes
 from .projection import exact_projection
 
-__all__ = [
-    "Cuts",
-    "Rows",
-    "confirm",
-    "exactly",
-    "exceeded",
-    "first_largest",
-    "no_cuts",
-    "remember",
-    "remember_for_a_life",
-    "sweep",
-]
-
 PARALLEL = 2e-12
 """Two unit normals are parallel if |a - b|^2 = 2 (1 - cosine) is below this: cosine > 1 - 1e-12."""
 

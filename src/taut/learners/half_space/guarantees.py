@@ -13,14 +13,13 @@ import numpy as np
 
 from ...engine import Array
 from .. import bounds
-from ..base import BASE, Assumes, Guarantee, OutsideTheorem, Setting
+from ..base import BASE, Assumes, Guarantee, Setting
 from ..bounds.half_space import StepLengths
+from ..bounds.theorem import OutsideTheorem
 from ..schedules import AdaGradNorm
 
 if TYPE_CHECKING:
     from .method import HalfSpace
-
-__all__ = ["guarantees"]
 
 
 @dataclass(frozen=True)

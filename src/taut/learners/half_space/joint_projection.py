@@ -24,8 +24,6 @@ from jax import lax
 
 from ...problem.domains.base import finfo
 
-__all__ = ["project_jointly"]
-
 STEPS = 60
 """Most evaluations of the domain's projection. A box in ten dimensions takes about ten."""
 

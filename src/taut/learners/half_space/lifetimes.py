@@ -21,19 +21,6 @@ import jax.numpy as jnp
 
 from ...problem.domains.base import finfo
 
-__all__ = [
-    "LONGEST",
-    "Lifetimes",
-    "Revealed",
-    "alive",
-    "begin",
-    "confirmed",
-    "contradicted",
-    "in_need",
-    "slack",
-    "updated",
-]
-
 LONGEST = 2**30
 """A life does not grow beyond this number of rounds."""
 

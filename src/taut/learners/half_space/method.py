@@ -86,7 +86,6 @@ from .lifetimes import LONGEST, slack
 if TYPE_CHECKING:
     from ...problem.problem import Problem
 
-__all__ = ["HalfSpace", "HalfSpaceState"]
 
 Make = TypeVar("Make", bound=Callable[..., Any])
 ROWS = ("largest", "all")

@@ -30,8 +30,6 @@ from jax import lax
 from ...jaxpr.maxima import place_of_largest
 from ...problem.domains.base import finfo
 
-__all__ = ["Projection", "exact_projection"]
-
 Tree = TypeVar("Tree")
 DOMAIN_CUTS = 128
 """Half-spaces around the domain in the working set, at most one more than this."""

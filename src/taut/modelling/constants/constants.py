@@ -25,7 +25,6 @@ from .search import Probe, Search, Seen
 if TYPE_CHECKING:
     from ..model import Model
 
-__all__ = ["Derived", "derived_constants", "is_smooth", "of_more_rows"]
 
 LOOSE = 1.5
 """An upper bound above this many times the largest value found is noted."""

@@ -29,8 +29,6 @@ from ..translation.parameters import Range
 if TYPE_CHECKING:
     from ..translation.statement import Statement
 
-__all__ = ["edges_of", "enclosures"]
-
 
 def edges_of(model: Statement, domain: Domain, known: Range) -> Edges:
     """The smallest box around a domain, and the range of the parameters."""

@@ -14,9 +14,6 @@ from ...problem.domains.support import bounding_box
 from ..translation.parameters import Range
 from .search import Probe, Seen
 
-__all__ = ["Extent", "Quadratics", "fit_constraints", "fit_loss"]
-
-
 SAME = 1e-9
 """Gradients that miss their linear prediction by less than this share of their size are taken to
 follow it."""

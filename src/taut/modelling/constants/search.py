@@ -21,9 +21,6 @@ from ..recourse.inner_minimum import solves_programs
 from ..translation.attributes import is_symmetric, pattern, spans_of
 from ..translation.parameters import draw_parameters, parameter_range
 
-__all__ = ["Probe", "Search", "Seen"]
-
-
 NUMBERS = 1_000_000
 """The largest number of entries of the Jacobians of one batch."""
 QUICK: dict[str, Any] = {

@@ -27,8 +27,6 @@ from ..translation.parameters import Range, draw_parameters, parameter_range
 if TYPE_CHECKING:
     from ..model import Model
 
-__all__ = ["atom_domains", "check_atoms"]
-
 
 SLACK = 1e-9
 """A point outside of an atom's domain by less than this, relatively, is there by rounding."""

@@ -11,8 +11,6 @@ from ...engine import Array
 from ...problem.conic import ConicSet
 from ..translation.statement import FlatCopy
 
-__all__ = ["LARGEST", "Row", "bounding_box", "outwards", "propagated"]
-
 LARGEST = 500
 """Up to this many entries of a decision the box is solved for, with two programs per entry."""
 MARGIN = 1e-8

@@ -21,8 +21,6 @@ from ..translation.parameters import parameter_range
 from ..translation.statement import Statement
 from .simple_domain import Detected
 
-__all__ = ["PlayedRows", "rows_to_play"]
-
 ROUNDING = 1e-12
 """A row that exceeds zero by less than this share of its size holds up to rounding."""
 

@@ -15,8 +15,6 @@ from ..translation.inequalities import Excess
 from ..translation.statement import Statement
 from .entry_bounds import Row, propagated
 
-__all__ = ["Block", "Place", "RoundSet", "Sets"]
-
 Place = tuple[int, int]
 """A row of the model: the number of the excess, and the entry of it."""
 

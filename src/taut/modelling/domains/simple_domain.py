@@ -29,8 +29,6 @@ from ..translation.statement import Statement
 from .entry_bounds import LARGEST, bounding_box
 from .set_detection import Block, Place, RoundSet, Sets
 
-__all__ = ["Detected", "derived_domain"]
-
 EQUATIONS = 300
 """Blocks with more equations than this are boxes, because a projection would be slow;"""
 ENTRIES = 3000

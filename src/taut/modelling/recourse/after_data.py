@@ -15,8 +15,6 @@ from .closed_forms import Minimised, minimised_out, separated, variable_bounds
 from .inner_program import NoClosedForm, has
 from .joint_recourse import Condition, minimised_jointly
 
-__all__ = ["WithoutRecourse", "chosen_values", "without_recourse"]
-
 
 class WithoutRecourse(NamedTuple):
     """The model without variables that are chosen after the data."""

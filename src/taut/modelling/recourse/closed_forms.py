@@ -22,8 +22,6 @@ from ..translation.inequalities import bounds_of
 from ..translation.reading import bound_constraints
 from .inner_program import LinearIn, NoClosedForm, has, linear_rows
 
-__all__ = ["Minimised", "minimised_out", "separated", "variable_bounds"]
-
 PLAIN = ("nonneg", "nonpos", "pos", "neg", "bounds")
 """Attributes that are bounds; a recourse variable may have no others."""
 

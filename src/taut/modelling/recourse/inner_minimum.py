@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ...problem.domains import Domain
     from ..translation.statement import Statement
 
-__all__ = ["Inner", "InnerMinimum", "prepare", "solves_programs"]
 
 BASES = 50_000
 """The largest number of sets of rows that are looked at."""

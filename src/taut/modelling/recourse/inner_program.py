@@ -29,8 +29,6 @@ from ..translation.attributes import constant_value, spans_of
 from ..translation.inequalities import Excess, excesses_of
 from ..translation.reading import leaves_of
 
-__all__ = ["InnerProgram", "LinearIn", "NoClosedForm", "has", "inner_program", "linear_rows"]
-
 
 class NoClosedForm(ValueError):
     """A variable cannot be minimised out exactly."""

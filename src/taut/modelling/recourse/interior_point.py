@@ -25,8 +25,6 @@ from jax import lax
 
 from ...engine import Array
 
-__all__ = ["Program", "Solved", "minimum", "solve"]
-
 STEPS = 60
 """The largest number of steps; most programs take 10 to 20."""
 PASSES = 3

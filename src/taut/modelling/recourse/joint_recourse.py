@@ -23,8 +23,6 @@ from .inner_minimum import Inner, InnerMinimum
 from .inner_program import InnerProgram, NoClosedForm, has, inner_program
 from .vertices import ZERO, Multipliers, TooMany, cone_rays, independent, multipliers, null_space
 
-__all__ = ["Condition", "Joint", "minimised_jointly"]
-
 VERTICES = 200
 """Linear programs whose multipliers have at most this many vertices are replaced by a maximum."""
 LARGEST = 200

@@ -15,8 +15,6 @@ from scipy.linalg import qr
 
 from ...engine import Array
 
-__all__ = ["Multipliers", "TooMany", "cone_rays", "independent", "multipliers", "null_space"]
-
 MOST = 400
 """The largest number of vertices and rays,"""
 BETWEEN = 4000

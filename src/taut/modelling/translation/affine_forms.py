@@ -13,8 +13,6 @@ from ...engine import Array
 from ...intervals.of_cvxpy import MOVED, WIDENED, moved_places
 from .attributes import constant_value
 
-__all__ = ["AffineForm", "AffineForms", "groups"]
-
 MOST = 4_000_000
 """Matrices with more entries than this are not formed."""
 

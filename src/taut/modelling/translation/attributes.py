@@ -12,22 +12,6 @@ from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap, nsd_wrap, psd_wra
 
 from ...engine import Array
 
-__all__ = [
-    "constant_value",
-    "counted",
-    "dense",
-    "is_symmetric",
-    "limits",
-    "mirrored",
-    "pattern",
-    "shaped",
-    "spans_of",
-    "ties",
-    "value_of",
-    "whole",
-    "wrapped",
-]
-
 
 def spans_of(leaves: Sequence[Any], start: int = 0) -> dict[int, slice]:
     """Where the entries of each leaf, in row order, are in one flat vector, by id."""

@@ -17,17 +17,6 @@ from .atoms.table import refuse_unsupported
 from .attributes import limits, mirrored, pattern
 from .reading import checked
 
-__all__ = [
-    "Excess",
-    "announced_rows",
-    "attribute_constraints",
-    "bounds_of",
-    "excesses_of",
-    "label_of",
-    "row_names",
-    "stated_rows",
-]
-
 
 class Excess(NamedTuple):
     """An expression that must not exceed zero, or must equal zero. An equality is played as two

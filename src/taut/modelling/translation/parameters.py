@@ -20,17 +20,6 @@ from .attributes import is_symmetric, limits, pattern, spans_of, whole
 if TYPE_CHECKING:
     from .statement import Statement
 
-__all__ = [
-    "Range",
-    "chosen_parameters",
-    "draw_parameters",
-    "guess_notes",
-    "is_previous",
-    "parameter_range",
-    "previous",
-    "refuse_foreign",
-]
-
 
 def previous(variable: Any) -> Any:
     """Return the decision of the round before in place of a CVXPY variable: a parameter that needs

@@ -12,16 +12,6 @@ from cvxpy.utilities.debug_tools import build_non_disciplined_error_msg
 
 from .attributes import limits
 
-__all__ = [
-    "Recourse",
-    "bound_constraints",
-    "checked",
-    "leaves_of",
-    "parameters_of",
-    "recourse",
-    "unpacked",
-]
-
 _REFUSED = ("complex", "imag", "hermitian", "integer", "boolean")
 """Attributes that make a variable unfit for play."""
 

@@ -15,8 +15,6 @@ from ...problem.streams import StatefulAdversary, Stream, required_arguments
 from ...problem.tables import plain
 from .attributes import is_symmetric, limits, whole
 
-__all__ = ["Keys", "fixed_with_data"]
-
 ROUNDING = 1e-6
 """Data may deviate from an attribute by this share of their size."""
 

@@ -36,8 +36,6 @@ from .parameters import Range, chosen_parameters, refuse_foreign
 from .reading import checked, leaves_of, parameters_of
 from .round_data import Keys
 
-__all__ = ["FlatCopy", "Request", "Statement"]
-
 
 class FlatCopy:
     """Copies of CVXPY expressions whose variables are parts of one flat variable.

@@ -26,8 +26,6 @@ from .atoms.rules import fit, is_negated, take
 from .atoms.table import UnsupportedAtom, operands, operation
 from .attributes import constant_value
 
-__all__ = ["Evaluate", "EvaluateAll", "grouped", "translate", "translate_all", "translate_rows"]
-
 Values = Mapping[int, jax.Array]
 Evaluate = Callable[[Values, Values], jax.Array]
 EvaluateAll = Callable[[Values, Values], list[jax.Array]]

@@ -18,8 +18,6 @@ from ..contestants import Contestant, contest, for_strongly_convex_losses
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["CHOICES", "Choice", "permutations", "play", "problem"]
-
 
 CHOICES = (Choice(), Choice(5), Choice(15))
 

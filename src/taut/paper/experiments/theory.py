@@ -30,7 +30,6 @@ from . import toy
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["BETAS", "NAMES", "Case", "cases", "largest_temperature", "play", "worst_case_costs"]
 
 Make = Callable[[Constants, int], Learner]
 

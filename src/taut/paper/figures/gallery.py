@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import files
+from ... import storage
 from . import paper, theory
 
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-__all__ = ["GALLERY", "Picture", "draw_all", "pictures", "save"]
 
 DPI, NARROW_DPI = 150, 190
 FIGURES = "figures"
@@ -195,7 +194,7 @@ def save(
         content = _png(figure) if kind == "png" else _pdf(figure)
         figure.set_layout_engine("none")  # compute the layout once, not again for every file
         written.append(path.with_name(f"{path.name}.{kind}"))
-        files.write_atomically(written[-1], content)
+        storage.write_atomically(written[-1], content)
     return written
 
 

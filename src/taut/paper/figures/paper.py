@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["RULES", "dispatch", "shown", "sums", "trajectories"]
 
 RULES = ("paper", "scale-aware")
 _BETAS = (("half", "1/2"), ("two-thirds", "2/3"))

@@ -14,8 +14,6 @@ import numpy as np
 
 from ...plots.families import FAMILIES as _FAMILIES
 
-__all__ = ["CONTESTANTS", "Look", "fraction", "look", "shades"]
-
 _CLIPPED = next(one.colour for one in _FAMILIES if one.name == "clipped-ogd")
 CONTESTANTS = {
     "ogd": "#4D4D4D",

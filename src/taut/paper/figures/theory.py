@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["baselines", "clipped", "exponents", "regret", "strong"]
 
 _QUANTITIES = {
     "regret": "regret",

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ... import files
+from ... import storage
 from ..criteria import LOOKS
 from ..datasets import names, title_of
 from ..figures.gallery import FIGURES, pictures
@@ -19,7 +19,6 @@ from ..reproduce import EXPERIMENTS
 if TYPE_CHECKING:
     import xarray
 
-__all__ = ["write_report"]
 
 _FIRST = "figure-1-trajectories"
 """The figure that is shown at the beginning of the page."""
@@ -72,7 +71,7 @@ def write_report(folder: str | Path) -> Path:
         timing=_timing(_read(folder / "timing.json")),
     )
     path = folder / "report.html"
-    files.write_atomically(path, page.encode())
+    storage.write_atomically(path, page.encode())
     return path
 
 

@@ -19,8 +19,6 @@ from ...jax_internals import is_tracer
 from .base import FAR, Domain, cast, finfo, reals, shape_of, working
 from .equations import far_onto_slice, knapsack, onto_equations, onto_slice
 
-__all__ = ["AffineBox"]
-
 FAR_AWAY = 2.0**30
 """A point that is so many times farther away than the bounds is projected by a method for far
 points, in NumPy."""

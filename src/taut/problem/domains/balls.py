@@ -18,8 +18,6 @@ from ...jax_internals import is_tracer
 from .base import Domain, cast, finfo, reals, shape_of, working
 from .simplex import onto_simplex
 
-__all__ = ["Ball", "L1Ball"]
-
 
 @dataclass(frozen=True, init=False, eq=False)
 class _Centred(Domain):

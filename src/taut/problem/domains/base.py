@@ -14,8 +14,6 @@ import numpy as np
 from ... import arguments, files
 from ...engine import Array, register_attributes, require_jax
 
-__all__ = ["Domain", "cast", "domain_from_dict", "finfo", "norm", "reals", "shape_of", "working"]
-
 
 def reals(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Array:
     """A read-only copy of the finite array `value` in 64 bits; a scalar is repeated to fill

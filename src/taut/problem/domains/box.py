@@ -13,8 +13,6 @@ import numpy as np
 from ... import arguments
 from .base import Domain, cast, norm, reals, shape_of, working
 
-__all__ = ["Box"]
-
 
 @dataclass(frozen=True, init=False, eq=False)
 class Box(Domain, leaves=("lower", "upper")):

@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["far_onto_slice", "knapsack", "onto_equations", "onto_slice"]
-
 STEPS = 40
 """The largest number of steps of the interior-point method,"""
 POLISH = 2

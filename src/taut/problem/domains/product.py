@@ -17,8 +17,6 @@ from ...engine import Array
 from ...extras import optional
 from .base import Domain, domain_from_dict, norm, shape_of
 
-__all__ = ["Blocks", "OfParts", "Product", "check_parts"]
-
 
 def check_parts(parts: Sequence[Any]) -> None:
     """Raise if a part is no domain."""

@@ -13,8 +13,6 @@ from ... import arguments, files
 from ...extras import optional
 from .base import Domain, cast, working
 
-__all__ = ["Simplex", "onto_simplex"]
-
 
 @dataclass(frozen=True, init=False, eq=False)
 class Simplex(Domain, leaves=("total",)):

@@ -17,8 +17,6 @@ from .base import Domain, domain_from_dict, working
 from .box import Box
 from .simplex import Simplex
 
-__all__ = ["Spectral"]
-
 
 @dataclass(frozen=True, init=False, eq=False)
 class Spectral(Domain, leaves=("eigenvalues",)):

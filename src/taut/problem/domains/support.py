@@ -16,16 +16,6 @@ from .box import Box
 from .product import Blocks, Product
 from .simplex import Simplex
 
-__all__ = [
-    "bounding_box",
-    "centre_of",
-    "exact_in_numpy",
-    "in_batches",
-    "least_change",
-    "linear_minimisers",
-    "project_rows",
-]
-
 DISTANCES = (FAR, 1e12)
 """How many radii away points lie whose projections bound a linear function from below; the better
 bound counts."""

@@ -12,8 +12,6 @@ from ..constraints import Linearisation
 from ..rounds import Round
 from .base import Feedback, feedback_dataclass
 
-__all__ = ["Bandit", "BanditRound"]
-
 
 @feedback_dataclass
 class Bandit(Feedback):

@@ -13,8 +13,6 @@ from ... import arguments, files
 from ...engine import register_dataclass
 from ..rounds import Round
 
-__all__ = ["Feedback", "FullInformation", "as_feedback", "feedback_dataclass"]
-
 
 class Feedback(ABC):
     """What a learner gets to see. A frozen dataclass, registered as a pytree: its numbers are

@@ -16,8 +16,6 @@ from ..constraints import Linearisation
 from ..rounds import Round
 from .base import Feedback, feedback_dataclass
 
-__all__ = ["Batched", "BatchedRound"]
-
 
 @feedback_dataclass
 class Batched(Feedback):

@@ -14,8 +14,6 @@ from ..constraints import Linearisation
 from ..rounds import Round
 from .base import Feedback, feedback_dataclass
 
-__all__ = ["Delayed", "DelayedRound", "Pending"]
-
 
 class Pending(NamedTuple):
     """Measurements that have not arrived yet, in a ring of `longest + 1` slots."""

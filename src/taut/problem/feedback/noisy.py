@@ -18,8 +18,6 @@ from ..constraints import Linearisation
 from ..rounds import Round
 from .base import Feedback, feedback_dataclass
 
-__all__ = ["NoiseFunction", "Noisy", "NoisyRound", "Normal", "Uniform"]
-
 DISTRIBUTIONS = ("normal", "uniform")
 QUANTITIES = ("values", "gradients", "loss", "loss_gradients")
 

@@ -19,8 +19,6 @@ from ....jaxpr.maxima import larger, smaller
 from ..attributes import constant_value
 from . import kernels
 
-__all__ = ["RULES", "Operation", "Rule", "fit", "is_negated", "take"]
-
 Operation = Callable[..., jax.Array]
 Rule = Callable[[Any], Operation]
 

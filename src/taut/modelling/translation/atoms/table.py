@@ -19,16 +19,6 @@ from cvxpy.expressions.leaf import Leaf
 
 from .rules import RULES, Operation, Rule, is_negated
 
-__all__ = [
-    "REFUSED",
-    "SUPPORTED",
-    "UnsupportedAtom",
-    "atom_classes",
-    "operands",
-    "operation",
-    "refuse_unsupported",
-]
-
 _QUASI = "it is quasiconvex at best, and the guarantees need convexity"
 _GEOMETRIC = "it belongs to geometric programming, which is convex only after a change of variables"
 _CURVED = "it is neither convex nor concave"
