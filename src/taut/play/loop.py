@@ -149,8 +149,8 @@ def play_chunk(
         return _in_groups(games, (state, data, keys), axes, shape.seeds, seeds)
 
     batch = (inputs.learner, begun)
-    state, records = _in_groups(some_learners, batch, (0, 0), shape.learners, learners)
-    return state._replace(totals=None), state.totals.packed(jnp), records
+    after, records = _in_groups(some_learners, batch, (0, 0), shape.learners, learners)
+    return after._replace(totals=None), after.totals.packed(jnp), records
 
 
 def begin_all(shape: Shape, inputs: Inputs, keys: jax.Array | None) -> GameState:

@@ -99,9 +99,11 @@ class ChunkTotals(NamedTuple):
         carried along, and the peaks. `xp` is `numpy` or `jax.numpy`."""
         sums = [total for name, total in self._asdict().items() if name != "peak"]
         errors = [total.error for total in sums if total.error is not None]
-        lead, wide = self.loss.value.shape, self.loss.value.dtype
-        parts = [*(total.value for total in sums), *errors, self.peak]
-        return xp.concatenate([part.reshape(*lead, -1).astype(wide) for part in parts], axis=-1)
+        parts, wide = [], self.loss.value.dtype
+        for part in (*(total.value for total in sums), *errors, self.peak):
+            one = part.ndim == self.loss.value.ndim  # without an axis for the constraints
+            parts.append((part[..., None] if one else part).astype(wide))
+        return xp.concatenate(parts, axis=-1)
 
 
 @register_dataclass
