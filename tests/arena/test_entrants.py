@@ -289,4 +289,4 @@ def test_baselines_join_a_run_and_are_not_played_twice(tmp_path, monkeypatch):
     stored = results.read_all(tmp_path)
     assert {key[1] for key in stored} == set(wanted["learners"])
     with pytest.raises(ValueError, match="learner: got 'numpy-clipped-ogd'"):
-        results.check_names("numpy-clipped-ogd", "somebody")
+        submission.check_names("numpy-clipped-ogd", "somebody")

@@ -126,13 +126,6 @@ def test_errors_are_one_sentence_and_exit_codes_tell():
     assert "Traceback" in loud.stderr
 
 
-def test_bench_outside_a_checkout_says_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = runner.invoke(cli.app, ["bench"])
-    assert isinstance(result.exception, FileNotFoundError)
-    assert "checkout" in str(result.exception)
-
-
 def test_version():
     assert called("--version").strip() == taut.__version__
 

@@ -3,7 +3,6 @@ them."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
@@ -51,7 +50,7 @@ class Result:
     broken: tuple[str, ...] = ()
     """Bounds that the measured values exceed; there must be none."""
     origin: str = "taut"
-    """ "taut" for what `taut arena run` played, else who reported it."""
+    """ "taut" for what `taut arena run` played, else who submitted it."""
     version: str = ""
     """The version of taut, or of what was played elsewhere."""
 
@@ -248,71 +247,3 @@ def write_machine(folder: Path) -> None:
         "taut": VERSION,
     }
     update_json(folder / MACHINE, facts)
-
-
-def check_names(learner: str, origin: str) -> None:
-    """Refuse the names of learners and the origin of taut's own results."""
-    from .entries import known_card
-
-    if known_card(learner) is None and origin not in ("", "taut"):
-        return
-    what, got = ("origin", origin) if known_card(learner) is None else ("learner", learner)
-    raise ValueError(
-        f"{what}: got {got!r}; expected a name that taut does not use, so that results are not "
-        "confused"
-    )
-
-
-def add_from_csv(
-    folder: Path, file: Path, *, stream: str, learner: str, origin: str, **facts: Any
-) -> Result:
-    """Store what a method measured elsewhere: a CSV file with one row per seed and the quantities
-    as columns.
-
-    The file needs the columns seed, regret and violation. Names of learners and of the origin must
-    not be those of taut's own results.
-    """
-    from .entries import stream_of
-
-    known = stream_of(stream)
-    check_names(learner, origin)
-    if not known.horizons((facts["horizon"],)):
-        raise ValueError(
-            f"horizon: got {facts['horizon']}; the stream {stream!r} has {known.shortest} to "
-            f"{known.longest} rounds"
-        )
-    try:
-        with file.open(newline="") as lines:
-            rows = list(csv.DictReader(lines))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"file: got {file}, which cannot be read ({error}); expected a CSV file"
-        ) from error
-    names = [name for name in QUANTITIES if rows and name in rows[0]]
-    try:
-        seeds = [int(row["seed"]) for row in rows]
-        values = {name: tuple(float(row[name]) for row in rows) for name in names}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"file: got {file} with a missing or wrong entry ({error}); expected a number per seed"
-        ) from error
-    if not rows or seeds != list(range(len(rows))):
-        raise ValueError(
-            f"file: got the seeds {seeds}; expected 0, 1, 2, ... in this order, one row each"
-        )
-    if known.seeds is not None and len(seeds) > known.seeds:
-        raise ValueError(
-            f"file: got {len(seeds)} seeds; expected at most {known.seeds}, as the stream "
-            f"{stream!r} has"
-        )
-    result = Result(
-        stream=stream,
-        stream_version=known.version,
-        learner=learner,
-        values=values,
-        origin=origin,
-        **facts,
-    )
-    write(folder, result)
-    index(folder, read_all(folder).values())
-    return result

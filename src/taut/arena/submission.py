@@ -20,7 +20,7 @@ from .. import arguments, storage
 from ..engine import Array
 from . import results, suite
 from .comparators import comparator_loss
-from .entries import stream_of
+from .entries import known_card, stream_of
 from .results import Result
 from .stream import Stream
 
@@ -131,8 +131,19 @@ def _read(folder: Path) -> dict[str, Any]:
             f"{path}: got no {wrong[0] if wrong else 'entries'}; expected texts for "
             f"{', '.join(_TEXTS)}, and a list of objects called entries"
         )
-    results.check_names(told["learner"], told["origin"])
+    check_names(told["learner"], told["origin"])
     return told
+
+
+def check_names(learner: str, origin: str) -> None:
+    """Refuse the names of learners and the origin of taut's own results."""
+    known = known_card(learner) is not None
+    if known or origin in ("", "taut"):
+        what, got = ("learner", learner) if known else ("origin", origin)
+        raise ValueError(
+            f"{what}: got {got!r}; expected a name that taut does not use, so that results are "
+            "not confused"
+        )
 
 
 def _are_objects(entries: list[Any]) -> bool:
