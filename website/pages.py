@@ -86,7 +86,6 @@ MODULES = {
     ),
     "playing": (
         "taut.simulate",
-        "taut.simulate_all",
         "taut.sweep",
         "taut.Cell",
         "taut.Sweep",

@@ -51,7 +51,10 @@ def comparator_loss(
             f"rounds: got {tuple(rounds)}; the stream {stream.name!r} has other data for every "
             "number of rounds"
         )
-    name = f"{stream.name}-{'shifting-' if shifting else ''}{_key(stream, data, rounds)}.npz"
+    leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(data))}
+    text = f"{VERSION} {stream.name} {stream.version} {tuple(rounds)} {storage.digest(leaves)}"
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    name = f"{stream.name}-{'shifting-' if shifting else ''}{key}.npz"
     path = (cache_folder() if folder is None else folder) / name
     stored = _stored(path, (seeds, len(rounds)))
     if stored is not None:
@@ -60,16 +63,10 @@ def comparator_loss(
     if best is None:
         found = np.asarray(hindsight(stream.rows, data, seeds=seeds, prefixes=list(rounds)).loss)
     else:
-        parts = [first_rounds(data, T) for T in rounds]
-        found = np.array(
-            [
-                [
-                    _best(stream, best, one_seed(part, k), T)
-                    for part, T in zip(parts, rounds, strict=True)
-                ]
-                for k in range(seeds)
-            ]
-        )
+        found = np.empty((seeds, len(rounds)))
+        for i, T in enumerate(rounds):
+            part = first_rounds(data, T)
+            found[:, i] = [_best(stream, best, one_seed(part, k), T) for k in range(seeds)]
     storage.write_arrays(path, {"stream": stream.name}, {"loss": np.asarray(found, float)})
     return found
 
@@ -81,12 +78,6 @@ def _best(stream: Stream, best: Callable[[Any, int], float], data: Any, rounds: 
         raise RuntimeError(
             f"The comparator of the stream {stream.name!r} failed for {rounds} rounds: {error}"
         ) from error
-
-
-def _key(stream: Stream, data: Any, rounds: Sequence[int]) -> str:
-    leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(data))}
-    text = f"{VERSION} {stream.name} {stream.version} {tuple(rounds)} {storage.digest(leaves)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _stored(path: Path, shape: tuple[int, int]) -> Array | None:

@@ -7,7 +7,8 @@ import hashlib
 import json
 import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,23 +130,35 @@ def write(folder: Path, result: Result) -> bool:
                 "results are never overwritten. Use another folder, or find out why they differ"
             )
         return False
-    entries = json.loads(json.dumps({"format": FORMAT, **asdict(result)}))
-    storage.write_atomically(
-        path, json.dumps({**entries, CHECKSUM: _checksum(entries)}, indent=1).encode()
-    )
+    _write_checked(path, {"format": FORMAT, **asdict(result)})
     return True
+
+
+def _write_checked(path: Path, entries: Mapping[str, Any]) -> None:
+    entries = json.loads(json.dumps(entries))
+    content = json.dumps({**entries, CHECKSUM: _checksum(entries)}, indent=1, sort_keys=True)
+    storage.write_atomically(path, content.encode())
 
 
 def _checksum(entries: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
 
 
-def read(path: Path) -> Result:
-    """Read one file."""
+@contextmanager
+def _checked(path: Path, mend: str) -> Iterator[dict[str, Any]]:
+    """The entries of a file; what is wrong with them is blamed on the file."""
     try:
-        entries = json.loads(storage.read_file(path, "folder", "a result of the arena"))
+        entries = json.loads(storage.read_file(path, "folder", "a file of the arena"))
         if entries.pop(CHECKSUM) != _checksum(entries):
             raise ValueError("its checksum is wrong")
+        yield entries
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path}: got a damaged or foreign file ({error}); {mend}") from error
+
+
+def read(path: Path) -> Result:
+    """Read one file."""
+    with _checked(path, "expected a result of the arena") as entries:
         if entries.pop("format") != FORMAT:
             raise ValueError("it has another format")
         values = {name: tuple(column) for name, column in entries.pop("values").items()}
@@ -153,10 +166,6 @@ def read(path: Path) -> Result:
         if not path.as_posix().endswith(found.file):
             raise ValueError(f"it contains the result that belongs into {found.file}")
         return found
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); expected a result of the arena"
-        ) from error
 
 
 def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
@@ -180,23 +189,13 @@ def read_json(path: Path) -> dict[str, Any]:
     refused."""
     if not path.is_file():
         return {}
-    try:
-        found = json.loads(storage.read_file(path, "folder", "a file of the arena"))
-        if found.pop(CHECKSUM) != _checksum(found):
-            raise ValueError("its checksum is wrong")
-        return dict(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
-            "writes it anew"
-        ) from error
+    with _checked(path, "delete it, and `taut arena run` writes it anew") as entries:
+        return dict(entries)
 
 
 def update_json(path: Path, entries: Mapping[str, Any]) -> None:
     """Add entries to what a file beside the results holds."""
-    known = {**read_json(path), **entries}
-    content = json.dumps({**known, CHECKSUM: _checksum(known)}, indent=0, sort_keys=True)
-    storage.write_atomically(path, content.encode())
+    _write_checked(path, {**read_json(path), **entries})
 
 
 def _order(result: Result) -> tuple[Any, ...]:

@@ -58,9 +58,10 @@ def measure(stream: Stream, data: Any, decisions: Array) -> dict[str, Array]:
     """
     decisions = np.asarray(decisions, float)
     rounds = decisions.shape[1]
-    losses, values = _evaluated(stream, data, decisions)
+    losses, values = map(np.asarray, jax.jit(jax.vmap(jax.vmap(_scored(stream))))(decisions, data))
     clipped = np.maximum(values, 0)
-    size = np.maximum(np.abs(values.max(axis=2)).max(axis=1), _reach(stream))
+    reach = float(stream.rows.constants.constraint_range or 0.0)
+    size = np.maximum(np.abs(values.max(axis=2)).max(axis=1), reach)
     rounding = UNITS * np.finfo(float).eps * size[:, None]
     total = losses.sum(axis=1)
     measured = {"regret": total - comparator_loss(stream, data, (rounds,))[:, 0]}
@@ -76,20 +77,14 @@ def measure(stream: Stream, data: Any, decisions: Array) -> dict[str, Array]:
     }
 
 
-def _reach(stream: Stream) -> float:
-    return float(stream.rows.constants.constraint_range or 0.0)
+def _scored(stream: Stream) -> Any:
+    """(decision, data of a round) -> the loss and the constraint values."""
 
-
-def _evaluated(stream: Stream, data: Any, decisions: Array) -> tuple[Array, Array]:
-    """The losses (seed, round) and the constraint values (seed, round, constraint)."""
-    problem = stream.rows
-
-    def one(x: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
-        seen = problem.round(z)
+    def scored(x: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+        seen = stream.rows.round(z)
         return seen.loss(x), jax.numpy.ravel(seen.constraints(x).values)
 
-    losses, values = jax.jit(jax.vmap(jax.vmap(one)))(decisions, data)
-    return np.asarray(losses), np.asarray(values)
+    return scored
 
 
 def check(folder: str | Path) -> Checked:
@@ -310,12 +305,8 @@ def write_submission(
     told = {
         "format": FORMAT,
         "suite": suite.NAME,
-        "learner": learner,
-        "origin": origin,
-        "version": version,
-        "parameters": parameters,
-        "variant": variant,
-        "seeds": seeds,
+        **{"learner": learner, "origin": origin, "version": version},
+        **{"parameters": parameters, "variant": variant, "seeds": seeds},
         "entries": entries,
     }
     storage.write_atomically(folder / FILE, json.dumps(told, indent=1).encode())
