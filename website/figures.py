@@ -37,7 +37,6 @@ SHOWN = {False: 830, True: 358}
 Data = dict[str, Any]
 
 __all__ = [
-    "ARENA",
     "FIGURES",
     "SHOWN",
     "Figure",
@@ -199,9 +198,6 @@ FIGURES = (
     Figure("feedback", _feedback, _nothing, (), _feedback_table, "feedback.md"),
     Figure("verdicts", _verdicts, _nothing, ()),  # README says it in a sentence
 )
-ARENA = DOCS / "arena.png"
-"""The Pareto fronts on the page of the arena, which `taut arena report --docs` writes with the page.
-They carry the checksum of its generated part."""
 
 
 def main() -> None:

@@ -205,8 +205,8 @@ def report(
         Path | None,
         typer.Option(
             "--docs",
-            help="Also renew the leaderboard in this page of the documentation, with its figure "
-            "and the numbers of the interactive page.",
+            help="Also renew the leaderboard in this page of the documentation, and the numbers of "
+            "the interactive page.",
         ),
     ] = None,
     json_out: Json = False,
@@ -220,8 +220,8 @@ def report(
     page = pages.write_page(folder, out, site)
     written = [str(page), *map(str, pages.write_tables(folder, page))]
     if docs is not None:
-        written += [str(path) for path in pages.write_docs(folder, docs)]
-        written.append(str(pages.write_data(folder, docs.with_name("arena-board.json.gz"))))
+        pages.write_docs(folder, docs)
+        written += map(str, (docs, pages.write_data(folder, docs.with_name("arena-board.json.gz"))))
     typer.echo(json.dumps(written) if json_out else "\n".join(written))
 
 
