@@ -169,7 +169,7 @@ def _verdicts() -> Data:
     no results yet."""
     folder = ROOT / "reproduction"
     if not (folder / "claims.json").is_file():
-        from taut.paper.pipeline import run_all
+        from taut.paper.reproduce import run_all
 
         run_all("all", folder, quiet=True)
     claims = json.loads((folder / "claims.json").read_text())["claims"]

@@ -354,7 +354,7 @@ def reproduce(
 
     The figures and a report are written as well.
     """
-    from ..paper.pipeline import run_all
+    from ..paper.reproduce import run_all
 
     result = run_all(experiment, out, quick, seeds, tuple(map(str, demand or ())), quiet=json_out)
     if json_out:
