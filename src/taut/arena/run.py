@@ -247,8 +247,7 @@ def _best(
         return None
     at = entry.stream.name, entry.horizon, shifting
     if at not in known:
-        data, rounds = entry.recipe(), (entry.horizon,)
-        known[at] = comparator_loss(entry.stream, data, rounds, shifting=shifting)[:, 0]
+        known[at] = comparator_loss(entry.stream, entry.recipe(), shifting=shifting)
     return known[at]
 
 

@@ -57,16 +57,15 @@ def measure(stream: Stream, data: Any, decisions: Array) -> dict[str, Array]:
     ([0.0], [0.0])
     """
     decisions = np.asarray(decisions, float)
-    rounds = decisions.shape[1]
     losses, values = map(np.asarray, jax.jit(jax.vmap(jax.vmap(_scored(stream))))(decisions, data))
     clipped = np.maximum(values, 0)
     reach = float(stream.rows.constants.constraint_range or 0.0)
     size = np.maximum(np.abs(values.max(axis=2)).max(axis=1), reach)
     rounding = UNITS * np.finfo(float).eps * size[:, None]
     total = losses.sum(axis=1)
-    measured = {"regret": total - comparator_loss(stream, data, (rounds,))[:, 0]}
+    measured = {"regret": total - comparator_loss(stream, data)}
     if stream.shifting is not None:
-        best = comparator_loss(stream, data, (rounds,), shifting=True)[:, 0]
+        best = comparator_loss(stream, data, shifting=True)
         measured["shifting regret"] = total - best
     return measured | {
         "violation": clipped.max(axis=2).sum(axis=1),
