@@ -284,11 +284,11 @@ def with_checks(case: Case, key: jax.Array | None = None) -> Case:
     if seen is None:
         return case
     feasible = getattr(case.learner, "feasible", None)
-    checks = assumptions.check(case.played, case.source, key, seen, feasible, facts=facts)
+    checks = assumptions.check(case.played, case.source, key, seen, feasible, facts)
     if case.scored is not case.played and case.source is not None:
         rounds = None
         if case.scored.constraints.takes_data:
-            rounds = assumptions.rounds_of(case.source, key, seen)
+            rounds = assumptions.rounds_of(case.source, key, seen.played)
         slater = assumptions.check_slater(case.scored, rounds, SCORED_SLATER)
         checks += () if slater is None else (slater,)
     if case.announced is not None:

@@ -295,9 +295,11 @@ def _largest_values(problem: Problem, space: Space, steepest: float | None, conv
             raise
         if steepest is not None:
             centre = centre_of(problem.domain)[None]
-            bounds.append(values_at(problem, constraints, centre)[0] + steepest * space.radius)
+            bounds.append(
+                values_at(problem, centre, constraints)[0].astype(float) + steepest * space.radius
+            )
     if vertices is not None:  # where a convex function is largest
-        at_vertices = values_at(problem, constraints, vertices.astype(default_float()))
+        at_vertices = values_at(problem, vertices.astype(default_float()), constraints)
         bounds.append(at_vertices.max(axis=0))
     return np.asarray(np.min(bounds, axis=0), float)
 
