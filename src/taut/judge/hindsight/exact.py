@@ -81,7 +81,8 @@ def solve(
         structure = fixed_structure(constraints, rng)
     region = Region(constraints, structure, stream, ends)
     objective = Objective(problem, scaling, stream, ends, rng)
-    witnesses = [] if objective.quadratic else sample_points(scaling, rng, 1 + WITNESSES)[1:]
+    count = 0 if objective.quadratic else WITNESSES
+    witnesses = sample_points(scaling, rng, 1 + count)[1:]
     states, columns = [], []
     for element in objective.elements:
         state = _search(objective, region, element, tolerance)
@@ -100,8 +101,8 @@ def solve(
         name = f"clarabel, {objective.kind} objective"
     elif planes:
         name = f"cutting planes + clarabel ({planes} iterations)"
-    arrays = (np.asarray(column) for column in zip(*columns, strict=True))
-    return Found(*arrays, name, float(scaling.loss_unit))
+    decision, loss, gap, violation, multipliers = map(np.asarray, zip(*columns, strict=True))
+    return Found(decision, loss, gap, violation, multipliers, name, float(scaling.loss_unit))
 
 
 def _search(objective: Objective, region: Region, element: Element, tolerance: float) -> State:

@@ -276,7 +276,7 @@ class Region:
     def proof(self, pool: Pool, minimiser: ProvenMinimiser, cuts: Array) -> Proof:
         """The minimiser with its multipliers by constraint, given those of the pool's cuts."""
         weights: dict[Key, float] = {}
-        for i in np.flatnonzero(cuts):
+        for i in np.flatnonzero(cuts).tolist():
             key = pool.keys[i]
             weights[key] = weights.get(key, 0.0) + float(cuts[i]) / pool.lengths[i]
         for i, multiplier in enumerate(minimiser.quadratics):

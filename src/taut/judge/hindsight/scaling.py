@@ -260,7 +260,7 @@ class ScaledConstraints:
                 "constraints: got a value or gradient that is not finite inside the domain; "
                 "expected finite numbers"
             )
-        curved = np.isfinite(hessians).all(axis=(1, 2)) & hessians.any(axis=(1, 2))
+        curved = [bool(np.isfinite(hessian).all() and hessian.any()) for hessian in hessians]
         return [
             Tangent(key, float(slope @ at - value), slope, hessian if bent else None)
             for key, value, slope, hessian, bent in zip(
