@@ -111,8 +111,9 @@ def observe(
     """
     references = sample_decisions(problem.domain, np.random.default_rng(0), REFERENCES)
     references = np.broadcast_to(references, (run.seeds, *references.shape))
-    if np.shape(comparator) == (run.seeds, *problem.domain.shape):
-        references = np.concatenate([references, np.asarray(comparator, float)[:, None]], axis=1)
+    targets = np.asarray(comparator, float)
+    if targets.shape == (run.seeds, *problem.domain.shape):
+        references = np.concatenate([references, targets[:, None]], axis=1)
     keep = max(1, run.horizon * run.seeds // PLAYED)
     shape = problem.domain.shape
     largest: dict[str, Any] = {}
