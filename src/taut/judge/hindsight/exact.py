@@ -81,8 +81,7 @@ def solve(
         structure = fixed_structure(constraints, rng)
     region = Region(constraints, structure, stream, ends)
     objective = Objective(problem, scaling, stream, ends, rng)
-    count = 0 if objective.quadratic else WITNESSES
-    witnesses = sample_points(scaling, rng, 1 + count)[1:]
+    witnesses = sample_points(scaling, rng, 1 + WITNESSES)[1:]
     states, columns = [], []
     for element in objective.elements:
         state = _search(objective, region, element, tolerance)
@@ -91,8 +90,9 @@ def solve(
         while (mistakes := region.mistaken(state.u)).size:
             region.demote(mistakes)
             state = _search(objective, region, element, tolerance)
-        for witness in witnesses:
-            _check_convex(objective, element, state, witness)
+        if not objective.quadratic:
+            for witness in witnesses:
+                _check_convex(objective, element, state, witness)
         states.append(state)
         columns.append(_certified(objective, region, element, state, tolerance))
     steps, planes = max(state.steps for state in states), max(state.planes for state in states)
