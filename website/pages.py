@@ -135,7 +135,7 @@ MODULES = {
         "taut.OnePoint",
         "taut.TwoPoint",
     ),
-    "bounds": ("taut.bounds",),
+    "bounds": tuple(f"taut.bounds.{name}" for name in vars(taut.bounds) if name[0] != "_"),
     "testing": ("taut.testing",),
     "adapters": ("taut.adapters.half_space", "taut.adapters.ConstrainedRegressor"),
 }

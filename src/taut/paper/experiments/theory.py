@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ... import bounds
 from ...engine import Array
 from ...judge.facts.ranges import trivial_limits
 from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
-from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
+from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting
 from ...learners.base import smallest
 from ...problem.constants import Constants
 from ...problem.domains import Ball
