@@ -208,7 +208,7 @@ def test_a_scalar_variable():
     player.observe(1.5)
     assert player.decision.shape == ()
     assert model.domain.shape == (1,)
-    assert model.entry(0) == "y"
+    assert model.entries == ["y"]
 
 
 def test_attributes_become_domain_or_constraints_and_notes_say_which():

@@ -2,7 +2,7 @@
 cards.
 
 Read `base` first (the contract), then `clipped_ogd` (an example), `protocols` (what a method may
-offer besides) and `registry` (names); formulas are in `bounds`.
+offer besides) and `registry` (names); `theorem` is what formulas of bounds share.
 """
 
 from .advised import Advised
@@ -21,7 +21,6 @@ from .base import (
 )
 from .block_frank_wolfe import BlockFrankWolfe
 from .bounded_game import BoundedGame
-from .bounds.theorem import OutsideTheorem
 from .card import Card, Growth
 from .clipped_ogd import ClippedOGD
 from .delay_tolerant import DelayTolerant
@@ -41,6 +40,7 @@ from .surrogate import (
     StrongSurrogate,
     Surrogate,
 )
+from .theorem import OutsideTheorem
 from .yu_neely import YuNeely
 
 __all__ = [

@@ -24,9 +24,10 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from . import bounds
+from . import clipped_bounds as bounds
 from .base import BASE, Guarantee, Learner, Setting, State, first_round, learner_dataclass
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from .clipped_parameters import optimal_parameters
 from .doubling import Doubling
 from .protocols import StepsFromDecision
 from .schedules import (
@@ -38,6 +39,7 @@ from .schedules import (
     as_schedule,
     check_positive,
 )
+from .theorem import error_bound_from_slater, peak_from_squared
 
 RULES = ("scale-aware", "paper", "bound-optimal")
 
@@ -117,9 +119,7 @@ class ClippedOGD(StepsFromDecision, Learner):
         if initial_distance is not None:
             initial_distance = arguments.non_negative("initial_distance", initial_distance)
         if rule == "bound-optimal":
-            best = bounds.optimal_parameters(
-                constants, horizon, weight, initial_distance=initial_distance
-            )
+            best = optimal_parameters(constants, horizon, weight, initial_distance=initial_distance)
             return cls(Constant(best.eta), best.sigma)
         if rule == "paper":
             slope = loss_slope = max(loss_slope, slope)
@@ -213,7 +213,7 @@ class ClippedOGD(StepsFromDecision, Learner):
         yield from found
         for one in found:
             if one.quantity == "squared violation" and one.bound is not None:
-                peak = bounds.peak_from_squared(squared_violation=one.bound)
+                peak = peak_from_squared(squared_violation=one.bound)
                 yield one.become("peak violation", peak, f"{one.source}, square root")
             if one.quantity == "violation":
                 yield one.become("excess")  # a signed sum is never above the clipped one
@@ -302,7 +302,7 @@ def _error_bound(
     known = setting.constants
     kappa, rests, source = known.error_bound, "error_bound", "error bound"
     if kappa is None and known.slater is not None:
-        kappa = bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter)
+        kappa = error_bound_from_slater(slater=known.slater, distance=setting.diameter)
         rests, source = "slater", "error bound from Slater's condition"
     if kappa is None or not setting.constraints_fixed or setting.initial_violation is None:
         return

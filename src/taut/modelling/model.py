@@ -1,9 +1,8 @@
 """Problems from CVXPY expressions: convexity is proven, expressions are compiled, a bounding box is
 the domain.
 
-`from_cvxpy` is what users call. `build` lists the stages between a user's expressions and a
-`Model`; each stage is a function below it, and what it needs is in the four folders beside this
-file.
+`from_cvxpy` is what users call. `Model` lists the stages between a user's expressions and a
+problem; what they need is in the four folders beside this file.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,12 +28,11 @@ from ..problem.problem import Problem
 from .constants.constants import derived_constants, is_smooth, of_more_rows
 from .constants.search import Probe
 from .domains.atom_domains import atom_domains, check_atoms
-from .domains.presolve import PlayedRows, rows_to_play
+from .domains.presolve import rows_to_play
 from .domains.simple_domain import Detected, derived_domain
 from .recourse.after_data import chosen_values
-from .recourse.inner_minimum import prepare
+from .recourse.inner_minimum import InnerMinimum, bound_multipliers
 from .remembering import RememberingModel
-from .translation.atoms.table import refuse_unsupported
 from .translation.attributes import shaped
 from .translation.inequalities import Excess, excesses_of, row_names, stated_rows
 from .translation.parameters import is_previous
@@ -109,7 +107,7 @@ def from_cvxpy(
     request = Request(
         loss, constraints, domain, constants, per_round, domain_binds, recourse, announced
     )
-    model = build(request)
+    model = Model(request)
     if any(map(is_previous, model.parameters)):
         return RememberingModel(model, start)
     if start is not None:
@@ -117,75 +115,6 @@ def from_cvxpy(
             "start: got a decision for a model without taut.previous(x); expected it only with one"
         )
     return model
-
-
-class Draft(NamedTuple):
-    """What the stages find out about a model."""
-
-    request: Request
-    stated: Statement
-    conditions: list[tuple[Any, Any]]
-    """Pairs of an atom and the constraint without which it is not defined."""
-    domain: Detected
-    played: PlayedRows
-
-
-def build(request: Request) -> Model:
-    """The model, stage by stage."""
-    # Read the expressions, minimise out variables that are chosen after the data, and prove
-    # convexity.
-    stated = Statement(request)
-    for part in (stated.objective, *stated.stated):
-        refuse_unsupported(part)
-    # Turn constraints into expressions that must not exceed zero.
-    rows = stated_rows(stated.stated, stated.after.induced)
-    conditions = atom_domains([stated.objective, *stated.stated], stated.after.conditions)
-    # Choose the set that decisions are projected on, and leave out the rows that hold on all of it.
-    domain = _domain(stated, rows, conditions, request.domain)
-    prepare(stated, domain.domain)
-    played = rows_to_play(stated, rows, domain, request.play_implied)
-    # Translate loss and rows, and evaluate them at many points for the constants.
-    model = Model(Draft(request, stated, conditions, domain, played))
-    _add_constants(model, request.constants or Constants(), conditions)
-    return model
-
-
-def _domain(
-    stated: Statement, rows: list[Excess], conditions: list[tuple[Any, Any]], given: Any
-) -> Detected:
-    """The domain that the user gives, checked, or one that is derived from the constraints."""
-    if given is None or isinstance(given, str):
-        if given not in (None, "box"):
-            raise ValueError(
-                f'domain: got {given!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
-                "shape=2)"
-            )
-        finite = [condition for _, condition in conditions if condition.variables()]
-        chosen = derived_domain(stated, rows, finite, box_only=given == "box")
-    elif isinstance(given, Domain):
-        chosen = Detected(given, {}, set(), [], "")
-    else:
-        raise TypeError(
-            f"domain: got {given!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
-        )
-    if chosen.domain.shape not in ((stated.size,), stated.decision_shape):
-        raise ValueError(
-            f"domain: got decisions of shape {chosen.domain.shape}; expected "
-            f"{stated.decision_shape}"
-        )
-    return chosen
-
-
-def _add_constants(model: Model, given: Constants, conditions: list[tuple[Any, Any]]) -> None:
-    """Check that atoms are defined on the whole domain, and complete the user's constants."""
-    with double_precision():
-        probe = Probe(model)
-        model.notes += check_atoms(model, conditions, probe)
-        derived = derived_constants(model, given, probe)
-    model.constants = model.derived_constants = derived.constants
-    model.notes += derived.notes
-    if derived.feasible:
-        mark_feasible(model)
 
 
 class Model(Statement, Problem):
@@ -197,43 +126,65 @@ class Model(Statement, Problem):
     """
 
     proof_of_convexity = "disciplined convex programming"
-    derived_constants: Constants
-    """The constants before the user replaced any."""
 
-    def __init__(self, draft: Draft) -> None:
-        request, domain, played = draft.request, draft.domain, draft.played
-        vars(self).update(vars(draft.stated))  # a model is its statement, with functions
-        self.request, self.excesses, self._played = request, played.excesses, played
-        self.count = sum(row.size for excess in self.excesses for row in excess.rows)
-        self.notes: list[str] = [*draft.stated.after.notes, *domain.notes, *played.notes]
-        self.proof_of_domain = domain.proof
+    def __init__(self, request: Request) -> None:
+        # Read the expressions, minimise out variables that are chosen after the data, and prove
+        # convexity.
+        Statement.__init__(self, request)
+        self.request = request
         self._twins: dict[Any, Model] = {}
-        # A derived domain contains the feasible set, so that it stands for the rows that are left
-        # out. A given domain may be smaller than the feasible set.
-        binds = request.domain_binds or played.unseen or bool(domain.proof)
-        conditions = (row for _, each in draft.conditions for row in excesses_of(each))
-        implied = [*played.implied, *conditions]
-        self._implied = [row for row in implied if not self.changing(row.expression)]
-        names = list(map(self.entry, range(self.size))) if self.size <= NAMED else None
+        # Translate the loss, and turn constraints into expressions that must not exceed zero. All
+        # are translated here, so that what cannot be is refused before anything is solved.
+        loss, rows = self._loss(), stated_rows(self.stated, self.after.induced)
+        self._rows(rows)
+        conditions = atom_domains([self.objective, *self.stated], self.after.conditions)
+        # Choose the set that decisions are projected on, and leave out the rows that hold on all
+        # of it.
+        domain = _domain(self, rows, [constraint for _, constraint in conditions])
+        if InnerMinimum in self.objective.atoms():
+            bound_multipliers(self, domain.domain)
+        self._played = played = rows_to_play(self, rows, domain, request.play_implied)
+        self.excesses, self.proof_of_domain = played.excesses, domain.proof
+        self.notes: list[str] = [*self.after.notes, *domain.notes, *played.notes]
+        finite = [row for _, each in conditions for row in excesses_of(each)]
+        self._implied = [
+            row for row in (*played.implied, *finite) if not self.changing(row.expression)
+        ]
+        self.count = sum(row.size for excess in self.excesses for row in excess.rows)
+        few = self.count <= NAMED
         Problem.__init__(
             self,
-            self._loss(),
+            loss,
             self._constraints(self.excesses),
             domain.domain,
             None,
-            binds,
-            constraint_names=row_names(self.excesses) if self.count <= NAMED else None,
-            coordinate_names=names,
+            # A derived domain contains the feasible set, so that it stands for the rows that are
+            # left out. A given domain may be smaller than the feasible set.
+            request.domain_binds or played.unseen or bool(domain.proof),
+            constraint_names=row_names(self.excesses) if few else None,
+            coordinate_names=self.entries if self.size <= NAMED else None,
             announced=self._rows(self.announced_rows) if self.announced_rows else None,
         )
-        if self.announced is not None:
+        if isinstance(self.announced, UserConstraints):
             self.announced_count = sum(
                 row.size for each in self.announced_rows for row in each.rows
             )
-        if isinstance(self.announced, UserConstraints) and self.count <= NAMED:
-            self.announced = replace(self.announced, names=row_names(self.announced_rows))
+            if few:
+                self.announced = replace(self.announced, names=row_names(self.announced_rows))
         self.written: Constraints = self.constraints
         """The constraints before any transform."""
+        # Evaluate loss and rows at many points, to check that atoms are defined on the whole
+        # domain, and to complete the user's constants.
+        with double_precision():
+            probe = Probe(self)
+            self.notes += check_atoms(self, conditions, probe)
+            derived = derived_constants(self, request.constants or Constants(), probe)
+        self.constants = derived.constants
+        self.derived_constants = derived.constants
+        """The constants before the user replaced any."""
+        self.notes += derived.notes
+        if derived.feasible:
+            mark_feasible(self)
 
     def present(self, decision: Any) -> Any:
         """Decisions in the user's form: an array in the shape of the only variable, or a dict by
@@ -310,7 +261,7 @@ class Model(Statement, Problem):
         return twin.with_constants(self.constants)
 
     def _rebuilt(self, **changes: Any) -> Model:
-        return build(self.request._replace(values=self.values_of_fixed, **changes))
+        return Model(self.request._replace(values=self.values_of_fixed, **changes))
 
     def as_played(self, played: Problem | None) -> Problem:
         """The form of this model that a run played, if its stream had data for parameters with a
@@ -365,7 +316,7 @@ class Model(Statement, Problem):
         """The model in which variables stand in the place of their previous values."""
         places = {id(p): p._taut_variable for p in self.parameters if is_previous(p)}
         others = [parameter for parameter in self.parameters if not is_previous(parameter)]
-        return build(
+        return Model(
             Request(
                 self.objective.tree_copy(dict(places)),
                 [constraint.tree_copy(dict(places)) for constraint in self.stated],
@@ -441,6 +392,30 @@ class Model(Statement, Problem):
         facts = [("variables", variables), ("per round", self.keys.names or "nothing")]
         facts += [fact for fact in general.facts if fact[0] not in ("loss", "decision")]
         return Summary(general.title, facts, general.grids, self.notes)
+
+
+def _domain(model: Model, rows: list[Excess], conditions: list[Any]) -> Detected:
+    """The domain that the user gives, checked, or one that is derived from the constraints."""
+    given = model.request.domain
+    if given is None or isinstance(given, str):
+        if given not in (None, "box"):
+            raise ValueError(
+                f'domain: got {given!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
+                "shape=2)"
+            )
+        finite = [condition for condition in conditions if condition.variables()]
+        chosen = derived_domain(model, rows, finite, box_only=given == "box")
+    elif isinstance(given, Domain):
+        chosen = Detected(given, {}, set(), [], "")
+    else:
+        raise TypeError(
+            f"domain: got {given!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
+        )
+    if chosen.domain.shape not in ((model.size,), model.decision_shape):
+        raise ValueError(
+            f"domain: got decisions of shape {chosen.domain.shape}; expected {model.decision_shape}"
+        )
+    return chosen
 
 
 def _array(value: Any) -> Any:

@@ -250,8 +250,7 @@ def _learners(
         kinds = kinds if " and " in kinds else f"{len(shapes)} different structures of {kinds}"
         raise TypeError(
             "learner: all learners of a sweep need the same class, schedules and flags, and "
-            f"parameters of the same shapes; got {kinds}. Use taut.simulate_all for different "
-            "methods."
+            f"parameters of the same shapes; got {kinds}. Use taut.sweep for different methods."
         )
     return tuple(learner), True
 

@@ -34,7 +34,8 @@ from ...problem.feasibility import check_feasible
 from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
-from .result import Found, NotCertified, relative_gap
+from .objective import relative_gap
+from .result import Found, NotCertified
 from .scaling import Scaling, as_double, sample_points
 from .structure import refuse_loss_below_tangent, simplified
 from .tolerances import ALLOWED_EXCESS, FEASIBLE
@@ -233,7 +234,7 @@ def _minimise(
             best = at, reached, worst
         gap = np.inf
         if upper < np.inf:
-            gap = max(float(relative_gap(upper, min(lower, upper - bought), element.rounds)), 0.0)
+            gap = max(relative_gap(upper, min(lower, upper - bought), element.rounds), 0.0)
         if gap <= tolerance or count == most:
             return _Best(*best, gap, proof), count
         over = float(excess.max(initial=0.0))
@@ -299,10 +300,7 @@ def _check_convex(element: _Element, best: _Best, witnesses: Array) -> None:
     held, size = float((weights * excess).sum()), float((weights * np.abs(excess)).sum())
     for witness in witnesses:
         there, _, values, _ = element.evaluate(witness, weights)
-        at, tangent, known = u[None], slope[None], np.asarray([value])
-        refuse_loss_below_tangent(
-            known, tangent, at, witness, np.asarray([there]), [element.rounds], element.scaling
-        )
+        refuse_loss_below_tangent(value, slope, u, witness, there, element.rounds, element.scaling)
         model, reached = (
             held + float((whole - slope) @ (witness - u)),
             float((weights * values).sum()),

@@ -1,4 +1,4 @@
-"""What hindsight returns, and the relative gap that all routes report."""
+"""What hindsight returns."""
 
 from __future__ import annotations
 
@@ -11,12 +11,6 @@ from ...engine import Array
 
 if TYPE_CHECKING:
     from ...problem.problem import Problem
-
-
-def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
-    """(value - lower) / max(1 / rounds, |value|) for mean losses in units; for totals that is (loss
-    - bound) / max(unit, |loss|)."""
-    return (value - lower) / np.maximum(1 / np.asarray(rounds, float), np.abs(value))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ are not convex are refused by the functions at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -65,9 +64,9 @@ class Structure:
         )
 
     def predicted(self, u: Array) -> tuple[Array, Array]:
-        """Values of the affine and of the quadratic constraints at each row of `u`."""
-        second_order = np.einsum("ei,qij,ej->eq", u, self.hessians, u) / 2
-        return u @ self.slopes.T + self.offsets, self.constant + u @ self.linear.T + second_order
+        """Values of the affine and of the quadratic constraints at `u`."""
+        second_order = self.hessians @ u @ u / 2
+        return self.slopes @ u + self.offsets, self.constant + self.linear @ u + second_order
 
 
 def simplified(constraints: Constraints) -> Constraints:
@@ -142,7 +141,7 @@ def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) ->
     affine, rest = np.flatnonzero(steady), np.flatnonzero(~steady)
     hessians = np.zeros((0, scaling.size, scaling.size))
     if rest.size:
-        hessians = constraints.expansions(np.tile(u[0], (len(rest), 1)), rest)[2]
+        hessians = constraints.expansions(u[0], rest)[2]
     hessian_u = np.einsum("mij,kj->kmi", hessians, u - u[0])
     fits = (
         np.abs(slopes[:, rest] - slopes[0, rest] - hessian_u).max(axis=(0, 2)) <= SAME * size[rest]
@@ -241,24 +240,22 @@ def refuse_concave_loss(hessian: Array, slope: Array, scaling: Scaling, rounds: 
 
 
 def refuse_loss_below_tangent(
-    value: Array,
+    value: float,
     slope: Array,
     u: Array,
     witness: Array,
-    there: Array,
-    rounds: Sequence[int],
+    there: float,
+    rounds: int,
     scaling: Scaling,
 ) -> None:
-    """Raise if mean losses, with value and slope at `u`, are smaller at `witness` than their
-    tangents allow."""
-    plane = value + np.sum(slope * (witness - u), axis=1)
-    size = np.abs(value) + np.abs(plane) + np.linalg.norm(slope, axis=1)
-    below = plane - there
-    if np.any(below > LOSS_BELOW_TANGENT * size):
-        e = int(np.argmax(below - LOSS_BELOW_TANGENT * size))
-        depth = below[e] * float(scaling.loss_unit)
+    """Raise if a mean loss, with value and slope at `u`, is smaller at `witness` than its tangent
+    allows."""
+    plane = value + float(slope @ (witness - u))
+    size = abs(value) + abs(plane) + float(np.linalg.norm(slope))
+    if plane - there > LOSS_BELOW_TANGENT * size:
+        depth = (plane - there) * float(scaling.loss_unit)
         raise ValueError(
-            f"loss: got losses whose sum over {rounds[e]} rounds is not convex: its mean lies "
+            f"loss: got losses whose sum over {rounds} rounds is not convex: its mean lies "
             f"{depth:.3g} below its tangent at the solution; expected a convex sum"
         )
 

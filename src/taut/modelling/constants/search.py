@@ -17,7 +17,7 @@ from ...engine import Array
 from ...jaxpr.in_numpy import in_numpy
 from ...problem.domains import Box
 from ...problem.sampling import sample_decisions
-from ..recourse.inner_minimum import solves_programs
+from ..recourse.inner_minimum import InnerMinimum
 from ..translation.attributes import is_symmetric, pattern, spans_of
 from ..translation.parameters import draw_parameters, parameter_range
 
@@ -55,7 +55,7 @@ class Probe:
         self.size, self.count = model.size, model.count
         self.width = self.size + sum(parameter.size for parameter in model.parameters)
         self.takes_data = bool(model.constraints.takes_data)
-        self.costly = solves_programs(model.objective)
+        self.costly = InnerMinimum in model.objective.atoms()
         """Whether one evaluation takes so long that few should be made."""
         self.batch = int(np.clip(NUMBERS // (self.count * self.width), 8, 256))
         function = _function(model)

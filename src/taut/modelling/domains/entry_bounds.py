@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ apart."""
 def bounding_box(
     flat: FlatCopy,
     constraints: list[Any],
-    name: Callable[[int], str],
+    names: list[str],
     places: Array,
     left_out: int = 0,
 ) -> tuple[Array, Array]:
@@ -33,7 +32,7 @@ def bounding_box(
     Arguments:
         flat: the model over its flat decision.
         constraints: all that do not change with the round, attributes included; the user's own.
-        name: of the i-th entry of a decision, for errors.
+        names: of the entries of a decision, for errors.
         places: the entries of the flat decision whose bounds are wanted.
         left_out: the number of constraints that change with the round, for errors.
     """
@@ -60,7 +59,7 @@ def bounding_box(
                     "decision satisfies"
                 )
             if solution.status == "unbounded":
-                way = _direction(feasible.wanted(solution), name)
+                way = _direction(feasible.wanted(solution), names)
                 raise ValueError(
                     f"constraints: got an unbounded feasible set: {way}; expected a bounded one, "
                     "bounds=[low, high] of the variables, or domain=..."
@@ -73,7 +72,7 @@ def bounding_box(
                 )
             if solution.status != "solved" or solution.error > 1e-5:
                 # If the set is unbounded, another entry may show the direction.
-                unclear = unclear or f"in {name(i)} the solver could not find ({solution.detail})"
+                unclear = unclear or f"in {names[i]} the solver could not find ({solution.detail})"
                 continue
             edges[side, at], errors[side, at] = feasible.wanted(solution)[i], 10 * solution.error
     if unclear:
@@ -106,9 +105,11 @@ def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> 
     return short if abs(short - edge) <= room else edge + way * room
 
 
-def _direction(ray: Array, name: Callable[[int], str]) -> str:
+def _direction(ray: Array, names: list[str]) -> str:
     ray = ray / np.abs(ray).max()
-    parts = [f"{share:+.3g} {name(i)}" for i, share in enumerate(ray) if abs(share) > 1e-6]
+    parts = [
+        f"{share:+.3g} {name}" for share, name in zip(ray, names, strict=True) if abs(share) > 1e-6
+    ]
     return "a ray in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")
 
 

@@ -104,7 +104,7 @@ class _Edges:
         if statement.size <= LARGEST or not np.all(np.isfinite((high - low)[places])):
             self.solved = True
             least, most = bounding_box(
-                statement.flat_copy(), self._steady, statement.entry, places, self._changing
+                statement.flat_copy(), self._steady, statement.entries, places, self._changing
             )
             low[places] = np.maximum(low[places], least)
             high[places] = np.maximum(low[places], np.minimum(high[places], most))
@@ -309,7 +309,7 @@ def _named(statement: Statement, places: Array) -> str:
     touched = [v for v in statement.variables if np.any(_inside(places, statement.spans[v.id]))]
     if len(places) == sum(variable.size for variable in touched):
         return ", ".join(variable.name() for variable in touched)
-    first, last = (statement.entry(int(places[k])) for k in (0, -1))
+    first, last = statement.entries[places[0]], statement.entries[places[-1]]
     return f"{first} to {last} ({len(places)} entries)"
 
 

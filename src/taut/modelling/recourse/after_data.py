@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import cvxpy as cp
 import numpy as np
 
-from ..translation.attributes import limits, value_of
-from ..translation.reading import leaves_of, parameters_of, unpacked
+from ..translation.attributes import limits
+from ..translation.reading import leaves_of, parameters_of
 from .closed_forms import Minimised, minimised_out, separated, variable_bounds
 from .inner_program import NoClosedForm, has
 from .joint_recourse import Condition, minimised_jointly
@@ -36,10 +36,10 @@ class WithoutRecourse(NamedTuple):
 
 
 def without_recourse(
-    loss: Any, constraints: Any, chosen: Any, per_round: Any, values: Mapping[int, Any] | None
+    loss: Any, plain: list[Any], marked: list[Any], chosen: Any, fixed: Mapping[int, Any]
 ) -> WithoutRecourse:
     """Minimise out the variables in `chosen` and those marked by `taut.recourse`, or else those
-    that are clearly meant so.
+    that are clearly meant so. `fixed` are the values of parameters that do not change, by id.
 
     If `chosen` is None and nothing is marked, variables that are in the loss and share constraints
     with data with other variables are looked at. If such a variable could be minimised out, and has
@@ -47,8 +47,6 @@ def without_recourse(
     with the question when it is chosen. If it has none of both, it cannot be a decision, and is
     minimised out.
     """
-    loss, plain, marked = unpacked(loss, constraints)
-    fixed = _fixed([loss, *plain], per_round, values)
     if chosen is None and not marked:
         return _detected(loss, plain, fixed)
     after = [*marked, *_named(chosen, [loss, *plain])]
@@ -167,20 +165,7 @@ def _named(chosen: Any, parts: list[Any]) -> list[Any]:
     return variables
 
 
-def _fixed(parts: list[Any], per_round: Any, values: Mapping[int, Any] | None) -> dict[int, Any]:
-    """The values of the parameters that do not change with the round, by id."""
-    chosen = [per_round] if isinstance(per_round, (str, cp.Parameter)) else per_round
-    chosen = list(chosen) if isinstance(chosen, Iterable) else []
-    names = [name for name in chosen if isinstance(name, str)]
-    fixed = {}
-    for p in leaves_of(parts, "parameters"):
-        value = value_of(p) if values is None else values.get(p.id)
-        if value is not None and p.name() not in names and not any(p is each for each in chosen):
-            fixed[p.id] = np.asarray(value, float)
-    return fixed
-
-
-def _detected(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> WithoutRecourse:
+def _detected(loss: Any, constraints: list[Any], fixed: Mapping[int, Any]) -> WithoutRecourse:
     """The model without variables that can only be chosen after the data."""
     shared = [constraint for constraint in constraints if len(constraint.variables()) > 1]
     steady = {v.id for c in shared if not _varies(c, fixed) for v in c.variables()}
@@ -219,11 +204,11 @@ def _detected(loss: Any, constraints: list[Any], fixed: dict[int, Any]) -> Witho
     return _result(Minimised(loss, constraints, values), notes)
 
 
-def _varies(constraint: Any, fixed: dict[int, Any]) -> bool:
+def _varies(constraint: Any, fixed: Mapping[int, Any]) -> bool:
     return any(parameter.id not in fixed for parameter in parameters_of(constraint))
 
 
-def _decidable(variable: Any, constraints: list[Any], fixed: dict[int, Any]) -> bool:
+def _decidable(variable: Any, constraints: list[Any], fixed: Mapping[int, Any]) -> bool:
     """Whether the variable has bounds of its own on both sides, so that it could be a decision."""
     sides = [bool(np.all(np.isfinite(edge))) for edge in limits(variable)]
     for constraint in constraints:

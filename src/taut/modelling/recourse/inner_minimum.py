@@ -321,33 +321,20 @@ def _bounds(inner: Inner, equations: Enclosure, limits: Enclosure, costs: Enclos
     return reduced(around, around, np.inf, *terms)
 
 
-def _programs(expression: Any) -> list[InnerMinimum]:
-    queue, programs = [expression], list[InnerMinimum]()
-    while queue:
-        node = queue.pop()
-        if isinstance(node, InnerMinimum):
-            programs.append(node)
-        queue += node.args
-    return programs
-
-
-def solves_programs(expression: Any) -> bool:
-    """Whether an expression contains programs that are solved."""
-    return bool(_programs(expression))
-
-
-def prepare(statement: Statement, domain: Domain) -> None:
+def bound_multipliers(statement: Statement, domain: Domain) -> None:
     """Bound the multipliers of all programs in the loss, for all decisions of the domain and all
     data."""
     from ..constants.enclosures import edges_of, enclosures
     from ..translation.parameters import parameter_range
 
-    atoms = _programs(statement.objective)
-    if not atoms:
-        return
     known = parameter_range(statement, domain)
     bounds = enclosures(statement, edges_of(statement, domain, known))
-    for atom in atoms:
+    queue = [statement.objective]
+    while queue:
+        atom = queue.pop()
+        queue += atom.args
+        if not isinstance(atom, InnerMinimum):
+            continue
         without_bounds = statement.guessed(atom.args, known)
         if without_bounds:
             raise ValueError(

@@ -13,9 +13,8 @@ from cvxpy.constraints.zero import Equality, Zero
 
 from ...engine import Array
 from ...problem.constraints import distinct
-from .atoms.table import refuse_unsupported
 from .attributes import limits, mirrored, pattern
-from .reading import checked
+from .reading import checked, leaves_of
 
 
 class Excess(NamedTuple):
@@ -153,41 +152,41 @@ def label_of(constraint: Any, position: int) -> str:
     return text if len(text) <= LONGEST else f"constraint {position}"
 
 
+def numbered(label: str, shape: tuple[int, ...], places: Iterable[int] | None = None) -> list[str]:
+    """Names of the entries of an array, or of those at some places in row order."""
+    if not shape:
+        return [label]
+    indices = (np.unravel_index(place, shape) for place in places or range(int(np.prod(shape))))
+    return [f"{label}[{', '.join(str(int(i)) for i in index)}]" for index in indices]
+
+
 def row_names(excesses: list[Excess]) -> tuple[str, ...]:
     """Return one name per constraint that is played: entries of an array get an index, an equality
     two names."""
     plain: list[str] = []
     for excess in excesses:
         shape = excess.expression.shape if excess.shape is None else excess.shape
-        places = range(int(np.prod(shape))) if excess.places is None else excess.places
-        indices = [
-            ", ".join(str(int(i)) for i in np.unravel_index(place, shape)) if shape else ""
-            for place in places
-        ]
-        rows = [
-            f"{excess.label}[{index}]" if shape and np.prod(shape) > 1 else excess.label
-            for index in indices
-        ]
-        plain += [f"{row} (not above)" for row in rows] if excess.equality else rows
-        plain += [f"{row} (not below)" for row in rows] if excess.equality else []
+        rows = numbered(excess.label, shape if np.prod(shape) > 1 else (), excess.places)
+        sides = (" (not above)", " (not below)") if excess.equality else ("",)
+        plain += [f"{row}{side}" for side in sides for row in rows]
     return distinct(plain)
 
 
-def announced_rows(announced: Any, recourse: Iterable[Any], variables: list[Any]) -> list[Excess]:
+def announced_rows(
+    announced: list[Any], recourse: Iterable[Any], variables: list[Any]
+) -> list[Excess]:
     """Announced constraints on the `variables` of the decision as expressions that must not exceed
     zero, found to be convex."""
-    if isinstance(announced, (list, tuple)) and not announced:
+    if not announced:
         return []
     _, stated = checked(cp.Constant(0.0), announced, "announced")
-    for constraint in stated:
-        refuse_unsupported(constraint)
-        for variable in constraint.variables():
-            if any(variable is known for known in variables):
-                continue
-            late = any(variable is known for known in recourse)
-            why = "chosen after the data" if late else "in neither the loss nor other constraints"
-            raise ValueError(
-                f"announced: got the variable {variable.name()}, which is {why}; expected "
-                "constraints on the decision"
-            )
+    for variable in leaves_of(stated, "variables"):
+        if any(variable is known for known in variables):
+            continue
+        late = any(variable is known for known in recourse)
+        why = "chosen after the data" if late else "in neither the loss nor other constraints"
+        raise ValueError(
+            f"announced: got the variable {variable.name()}, which is {why}; expected "
+            "constraints on the decision"
+        )
     return stated_rows(stated)

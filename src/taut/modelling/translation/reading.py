@@ -141,15 +141,14 @@ def _flat(constraints: Any) -> list[Any]:
     return [constraint for part in constraints for constraint in _flat(part)]
 
 
-def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, list[Any]]:
+def checked(loss: Any, stated: list[Any], argument: str = "loss") -> tuple[Any, list[Any]]:
     """The loss expression and the list of constraints with bounds that are expressions, all found
     to be convex for the values that parameters may have.
 
     `argument` is named in errors if there is no variable.
     """
-    loss, stated, _ = unpacked(loss, constraints)
     variables = leaves_of([loss, *stated], "variables")
-    stated += [bound for variable in variables for bound in bound_constraints(variable)]
+    stated = [*stated, *(bound for v in variables for bound in bound_constraints(v))]
     if loss.size != 1:
         raise ValueError(f"loss: got an expression of shape {loss.shape}; expected a scalar")
     if not variables:
@@ -157,15 +156,6 @@ def checked(loss: Any, constraints: Any, argument: str = "loss") -> tuple[Any, l
             f"{argument}: got no CVXPY variable in loss or constraints; expected at least one "
             "decision variable"
         )
-    _check_leaves(variables, leaves_of([loss, *stated], "parameters"))
-    if loss.is_complex():
-        raise ValueError(f"loss: got the complex expression {loss}; expected a real one")
-    if not cp.Problem(cp.Minimize(cp.sum(loss)), stated).is_dcp():
-        raise ValueError(_explained(loss, stated))
-    return loss, stated
-
-
-def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
     for variable in variables:
         wrong = [name for name in _REFUSED if variable.attributes.get(name)]
         if wrong:
@@ -173,6 +163,7 @@ def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
                 f"variable {variable.name()}: got {wrong[0]}=True; expected real variables that "
                 "are not restricted to whole numbers"
             )
+    parameters = leaves_of([loss, *stated], "parameters")
     for parameter in parameters:
         if parameter.is_complex():
             raise ValueError(
@@ -187,30 +178,32 @@ def _check_leaves(variables: list[Any], parameters: list[Any]) -> None:
                 f"{kind}: got two with the name {twice!r}; expected different names, because they "
                 "are identified by name"
             )
+    if loss.is_complex():
+        raise ValueError(f"loss: got the complex expression {loss}; expected a real one")
+    if not cp.Problem(cp.Minimize(cp.sum(loss)), stated).is_dcp():
+        raise ValueError(_explained(loss, stated))
+    return loss, stated
 
 
 def _explained(loss: Any, constraints: list[Any]) -> str:
-    """CVXPY's explanation, of the loss or else of the constraints."""
+    """CVXPY's explanation, of the loss or else of the constraints; and parameters whose bounds have
+    one sign, which CVXPY's rules do not read from bounds."""
     which = "constraints" if loss.is_convex() else "loss"
     message = build_non_disciplined_error_msg(cp.Problem(cp.Minimize(loss), constraints), "DCP")
-    hint = _sign_hint([loss, *constraints])
-    return (
+    text = (
         f"{which}: CVXPY's rules do not prove convexity; expected disciplined convex programming. "
-        f"{message}{hint}"
+        f"{message}"
     )
-
-
-def _sign_hint(parts: list[Any]) -> str:
-    """Parameters whose bounds have one sign, which CVXPY's rules do not read from bounds."""
     hints = []
-    for parameter in leaves_of(parts, "parameters"):
+    for parameter in leaves_of([loss, *constraints], "parameters"):
         low, high = limits(parameter)
-        for holds, seen, name in (
-            (np.all(low >= 0), parameter.is_nonneg(), "nonneg"),
-            (np.all(high <= 0), parameter.is_nonpos(), "nonpos"),
-        ):
-            if holds and not seen:
-                hints.append(f"{name}=True to parameter {parameter.name()}")
+        if np.all(low >= 0) and not parameter.is_nonneg():
+            hints.append(f"nonneg=True to parameter {parameter.name()}")
+        if np.all(high <= 0) and not parameter.is_nonpos():
+            hints.append(f"nonpos=True to parameter {parameter.name()}")
     if not hints:
-        return ""
-    return f"\nCVXPY does not read the sign of a parameter from its bounds: add {', '.join(hints)}."
+        return text
+    return (
+        f"{text}\nCVXPY does not read the sign of a parameter from its bounds: add "
+        f"{', '.join(hints)}."
+    )

@@ -31,9 +31,9 @@ from .attributes import (
     value_of,
     wrapped,
 )
-from .inequalities import announced_rows
+from .inequalities import announced_rows, numbered
 from .parameters import Range, chosen_parameters, refuse_foreign
-from .reading import checked, leaves_of, parameters_of
+from .reading import checked, leaves_of, parameters_of, unpacked
 from .round_data import Keys
 
 
@@ -147,32 +147,32 @@ class Statement:
     round."""
 
     def __init__(self, request: Request) -> None:
-        values, per_round = request.values, request.per_round
-        self.after = without_recourse(
-            request.loss, request.constraints, request.recourse, per_round, values
-        )
-        """The model without the variables that are chosen after the data of a round."""
-        self.objective, self.stated = checked(self.after.loss, self.after.constraints)
-        parts = [self.objective, *self.stated]
-        self.variables = leaves_of(parts, "variables")
-        self.size = sum(variable.size for variable in self.variables)
-        self.announced_rows = announced_rows(request.announced, self.after.values, self.variables)
-        """What must not exceed zero and is known before a decision is played."""
-        parts += [row.expression for row in self.announced_rows]
-        parameters = leaves_of(parts, "parameters")
-        refuse_foreign(parameters, self.variables)
+        loss, constraints, marked = unpacked(request.loss, request.constraints)
+        _, announced, _ = unpacked(cp.Constant(0.0), request.announced)
+        parameters = leaves_of([loss, *constraints, *announced], "parameters")
         known: dict[int, Any] = {
-            p.id: value_of(p) if values is None else values.get(p.id) for p in parameters
+            p.id: value_of(p) if request.values is None else request.values.get(p.id)
+            for p in parameters
         }
-        self.parameters = chosen_parameters(parameters, per_round, known)
+        self.parameters = chosen_parameters(parameters, request.per_round, known)
         """The parameters that change with the round."""
-        self.spans = spans_of(self.variables)
-        """Where each variable's entries are in a flat decision, by the variable's id."""
         self.data_spans = spans_of(self.parameters)
         """Where each of them is in a flat vector of one round's data, by id."""
         self.fixed = [p for p in parameters if p.id not in self.data_spans]
         self.values_of_fixed: dict[int, Any] = {p.id: known[p.id] for p in self.fixed}
         self.keys = Keys(self.parameters, self.fixed)
+        self.after = without_recourse(
+            loss, constraints, marked, request.recourse, self.values_of_fixed
+        )
+        """The model without the variables that are chosen after the data of a round."""
+        self.objective, self.stated = checked(self.after.loss, self.after.constraints)
+        self.variables = leaves_of([self.objective, *self.stated], "variables")
+        refuse_foreign(parameters, self.variables)
+        self.size = sum(variable.size for variable in self.variables)
+        self.spans = spans_of(self.variables)
+        """Where each variable's entries are in a flat decision, by the variable's id."""
+        self.announced_rows = announced_rows(announced, self.after.values, self.variables)
+        """What must not exceed zero and is known before a decision is played."""
 
     @property
     def decision_shape(self) -> tuple[int, ...]:
@@ -196,16 +196,10 @@ class Statement:
             leaves[variable.id] = matrix
         return AffineForms(leaves, self.size, self.values_of_fixed)
 
-    def entry(self, i: int) -> str:
-        """The name of the i-th entry of a flat decision."""
-        for variable in self.variables:
-            span = self.spans[variable.id]
-            if span.start <= i < span.stop:
-                place = ", ".join(
-                    str(int(k)) for k in np.unravel_index(i - span.start, variable.shape or (1,))
-                )
-                return f"{variable.name()}[{place}]" if variable.shape else str(variable.name())
-        raise IndexError(f"i: got {i}; expected less than {self.size}")
+    @cached_property
+    def entries(self) -> list[str]:
+        """The names of the entries of a flat decision."""
+        return [name for v in self.variables for name in numbered(v.name(), v.shape)]
 
     def variable_values(self, x: jax.Array) -> dict[int, jax.Array]:
         """The values of all variables in a decision, by id."""

@@ -14,8 +14,6 @@ from typing import Any, cast
 
 from cvxpy import Parameter
 from cvxpy.atoms.atom import Atom
-from cvxpy.constraints.constraint import Constraint
-from cvxpy.expressions.leaf import Leaf
 
 from .rules import RULES, Operation, Rule, is_negated
 
@@ -108,22 +106,6 @@ class UnsupportedAtom(ValueError):
         except Exception:  # some of CVXPY's internal classes cannot be printed
             text = object.__repr__(expression)
         super().__init__(f"expression: got {atom} in {text}; expected another form: {reason}")
-
-
-def refuse_unsupported(part: Any) -> None:
-    """Raise if an expression or constraint contains an atom that does not translate, except in its
-    constant parts."""
-    queue, seen = [part], set[int]()
-    while queue:
-        node = queue.pop()
-        if id(node) in seen or (
-            isinstance(node, Atom) and not node.variables() and not node.parameters()
-        ):
-            continue
-        seen.add(id(node))
-        if not isinstance(node, (Constraint, Leaf)):
-            operation(node)
-        queue += node.args if isinstance(node, Constraint) else operands(node)
 
 
 def operation(atom: Any) -> Operation:
