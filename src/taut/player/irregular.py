@@ -16,8 +16,7 @@ from ..problem.feedback import Delayed
 from .decision import begin
 from .guards import Refused, alarm, check_flags
 from .observation import remember
-from .steps import late as late_step
-from .steps import skipped as skipped_step
+from .steps import late as late_step, skipped as skipped_step
 
 if TYPE_CHECKING:
     from .player import Player

@@ -11,8 +11,7 @@ from ..engine import Array
 from ..learners.protocols import Grows
 from ..problem.feasibility import check_feasible
 from .data import checked_measurements
-from .decision import begin, check_announced_data
-from .decision import played as with_decision
+from .decision import begin, check_announced_data, played as with_decision
 from .guards import check_flags
 from .steps import measured, revealed
 

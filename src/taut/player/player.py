@@ -32,10 +32,7 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.run import AdviceFacts, advice_facts
 from ..runs.totals import Totals
-from . import decision as round_decision
-from . import display as player_display
-from . import file as player_file
-from . import irregular
+from . import decision as round_decision, display as player_display, file as player_file, irregular
 from .data import DataTypes, check_round, constraint_count
 from .extremes import COLUMNS, Extremes
 from .growth import first_room, padded, with_room

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import storage
-from ...display import latex as tex
-from ...display import markdown as cell
-from ...display import markdown_code
+from ...display import latex as tex, markdown as cell, markdown_code
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from ...plots.families import FAMILIES, OTHERS, family_of
