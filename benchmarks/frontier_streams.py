@@ -50,4 +50,4 @@ def simulate(stream: Stream, learner: Any, rounds: int, seeds: int = 3) -> taut.
 
 def best(stream: Stream, run: taut.Run) -> Any:
     """The total loss of the comparator, by seed."""
-    return comparator_loss(stream, stream.data(run.seeds, run.horizon), (run.horizon,))[:, 0]
+    return comparator_loss(stream, stream.data(run.seeds, run.horizon))

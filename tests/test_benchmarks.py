@@ -330,7 +330,7 @@ def test_the_compiled_chunk_is_taken_before_it_is_played():
     case = cases.toy(ROUNDS)
     chunk = chunk_of(case.learner, case.problem, case.data(SEEDS), seeds=SEEDS)
     assert MARK in chunk.text
-    _, records = chunk.executable(*chunk.arguments)
+    *_, records = chunk.executable(*chunk.arguments)
     run = taut.simulate(case.learner, case.problem, case.data(SEEDS), seeds=SEEDS)
     np.testing.assert_array_equal(records["loss"][0, :, :ROUNDS], run.loss)
     with taut.engine.passes():

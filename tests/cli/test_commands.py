@@ -263,16 +263,6 @@ def test_completion_knows_the_learners():
     assert "--install-completion" in called("--help")
 
 
-def test_bench_names_its_parts(tmp_path, monkeypatch):
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "__main__.py").write_text('PARTS = ("core", "speed")\n')
-    monkeypatch.chdir(tmp_path)
-    assert (
-        called("bench", "--only", "sped", fails=True)
-        == "--only: got 'sped'; expected one of 'core', 'speed'. Did you mean 'speed'?"
-    )
-
-
 @pytest.mark.parametrize(
     "stamp",
     [

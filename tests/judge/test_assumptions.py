@@ -11,6 +11,7 @@ import pytest
 
 import taut
 from taut.engine import _enable_x64
+from taut.judge import assumptions
 from taut.judge.assumptions import (
     PROBED,
     PROVEN,
@@ -96,7 +97,7 @@ def test_a_false_value_is_refuted_and_voids_every_bound_that_uses_it(known, cons
     found = check(problem, source, jax.random.key(0), observe(run, problem, source))
     refuted = {assumption.name for assumption in found if assumption.refuted}
     assert constant in refuted
-    true = check(known.problem, source, jax.random.key(0), observe(run))
+    true = check(known.problem, source, jax.random.key(0), observe(run, run.problem, run.stream))
     assert not {assumption.name for assumption in true if assumption.refuted} & set(SYMBOLS)
     for name, other in PAIRS:
         if other is known:
@@ -126,16 +127,15 @@ def test_one_exceptional_round_refutes_a_constant_and_is_the_witness():
     assert set(regret.refuted_assumptions) >= {"loss_lipschitz"}
 
 
-def test_an_error_bound_is_probed_at_decisions_that_were_played():
+def test_an_error_bound_is_probed_at_decisions_that_were_played(monkeypatch):
+    monkeypatch.setattr(assumptions, "SAMPLES", 2)  # both are feasible
     card, known = taut.LEARNERS["clipped-ogd"], problems.TOY
     run = shared_run(card, known)
-    seen = observe(run)
+    seen = observe(run, run.problem, run.stream)
     assert len(seen.violating)
     (found,) = [
         assumption
-        for assumption in check(
-            known.problem, run.stream, jax.random.key(0), seen, samples=2
-        )  # both are feasible
+        for assumption in check(known.problem, run.stream, jax.random.key(0), seen)
         if assumption.name == "error_bound"
     ]
     assert found.status == PROBED

@@ -19,7 +19,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..learners import Assumes
-from ..player.extremes import Extreme
+from ..player.steps import Extreme
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.domains.support import centre_of, project_rows
@@ -33,10 +33,14 @@ from .facts.find import PROVEN, VERIFIED, Fact, Facts
 from .observed import Observations, largest_values, probe, walk_back
 
 GIVEN, PROBED, REFUTED = "given", "probed, not refuted", "refuted"
+NOTHING = Facts()
+"""No facts."""
 SLACK = 1e-6
 """Relative room for rounding before a probe counts as a refutation,"""
 UNITS = 64
 """at least so many units of rounding of the numbers that are added up."""
+SAMPLES = 192
+"""Decisions that are tried, besides those that were played."""
 ROUNDS = 16
 """Rounds that are sampled for probes all over the domain."""
 DISTANCES = 12
@@ -105,8 +109,7 @@ def check(
     key: jax.Array | None,
     seen: Observations,
     feasible: Domain | None = None,
-    samples: int = 192,
-    facts: Facts | None = None,
+    facts: Facts = NOTHING,
 ) -> tuple[Assumption, ...]:
     """Check all that can be checked of `problem` over `stream`.
 
@@ -116,17 +119,15 @@ def check(
         key: random key for the probes.
         seen: what was observed in all rounds of the run.
         feasible: the set that the learner takes for the feasible set, if it projects onto one.
-        samples: number of decisions to try, besides those that were played.
         facts: what is proven. Constants are those of the problem, strengthened by facts.
     """
-    facts = facts or Facts()
     problem = problem.with_constants(facts.strengthened(problem.constants))
     where, when, who = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
-    sampled = sample_decisions(problem.domain, where, samples)
+    sampled = sample_decisions(problem.domain, where, SAMPLES)
     points = np.concatenate([seen.violating, seen.played, sampled]).astype(default_float())
     probes, data = _Probes(problem, points, seen, facts), None
     if stream is not None:
-        data = _sampled(stream, when, points)
+        data = rounds_of(stream, when, points)
         order = generator(who).permutation(len(points))
         values = probe(problem, points, order, data)
         probes = probes._replace(partner=points[order], values=values)
@@ -169,13 +170,10 @@ def _proven(name: str, problem: Problem, facts: Facts) -> Assumption | None:
     return Assumption(name, fact.kind, f"{SYMBOLS[name]} = {fact.value:.6g}: {fact.source}")
 
 
-def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
-    """A sample of the data of a run's rounds."""
-    return _sampled(stream, _DEFAULT_KEY if key is None else key, seen.played)
-
-
-def _sampled(stream: Stream, key: Any, points: Array) -> Any:
-    return sample_rounds(stream, key, min(ROUNDS, stream.horizon * stream.seeds), points)
+def rounds_of(stream: Stream, key: Any, points: Array) -> Any:
+    """A sample of the data of a run's rounds, for a random key or None."""
+    count = min(ROUNDS, stream.horizon * stream.seeds)
+    return sample_rounds(stream, _DEFAULT_KEY if key is None else key, count, points)
 
 
 def _convex(probes: _Probes, what: str, kind: str, fact: Fact | None) -> Assumption:
@@ -237,21 +235,18 @@ def _largest(
     proven = _proven(name, probes.problem, probes.facts)
     if proven is not None:
         return proven
+    rounds = f"rounds {seen.since:,} to {seen.rounds:,}"
+    if seen.since == 1:
+        rounds = f"all {seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" * (seen.seeds > 1))
+    told = f"{text}, largest over {rounds} {extreme.value:.6g}"
+    if elsewhere is None and not np.isfinite(extreme.value):
+        return Assumption(name, GIVEN, f"{text}, not observed")
     if elsewhere is None:
-        if not np.isfinite(extreme.value):
-            return Assumption(name, GIVEN, f"{text}, not observed")
-        return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}")
+        return Assumption(name, PROBED, told)
     largest, where, witness = elsewhere
     if largest > most:
         return Assumption(name, REFUTED, f"{text}, but {largest:.6g} {where}", witness)
-    return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {largest:.6g}")
-
-
-def _over_all(seen: Observations, extreme: Extreme) -> str:
-    if seen.since > 1:
-        return f"largest over rounds {seen.since:,} to {seen.rounds:,} {extreme.value:.6g}"
-    of_all = f"{seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" if seen.seeds > 1 else "")
-    return f"largest over all {of_all} {extreme.value:.6g}"
+    return Assumption(name, PROBED, f"{told}, elsewhere {largest:.6g}")
 
 
 def _count(problem: Problem, excess: Array) -> Assumption | None:
