@@ -24,8 +24,15 @@ from .. import arguments, files, storage
 from ..engine import VERSION, Array, wrapped_key
 from ..learners import Advised, Learner
 from ..play.packing import Place
-from ..player import tag
-from ..player.file import check_learner, check_precision, other_domain
+from ..player.data import example_of
+from ..player.file import (
+    check_learner,
+    check_precision,
+    differences,
+    fingerprint,
+    other_domain,
+    tag_of,
+)
 from ..problem.problem import Problem
 from .members import Id, ids_from_arrays, ids_to_arrays
 
@@ -137,7 +144,7 @@ def _header(fleet: Fleet) -> dict[str, Any]:
         "version": VERSION,
         "learner": files.pack(fleet.learner),
         "domain": problem.domain.to_dict(),
-        "problem": tag.tag_of(problem, fleet.constraint_names, fleet._data.types.structure),
+        "problem": tag_of(problem, fleet.constraint_names, fleet._data.types.structure),
         "count": counts[0],
         "announced_count": counts[1],
         "dtype": str(fleet._dtype),
@@ -154,7 +161,7 @@ def _fingerprint(fleet: Fleet) -> dict[str, Array]:
     """Return values of loss and constraints, by which another problem is noticed."""
     structure = fleet._data.types.structure
     if fleet._fingerprint is None or fleet._fingerprint[0] != structure:
-        made = tag.fingerprint(fleet.problem, structure, fleet._dtype)
+        made = fingerprint(fleet.problem, structure, fleet._dtype)
         fleet._fingerprint = structure, {f"problem/{name}": made[name] for name in made}
     arrays: dict[str, Array] = fleet._fingerprint[1]
     return arrays
@@ -241,7 +248,7 @@ def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[s
         if name.startswith("problem/")
     }
     names, dtype = problem.constraint_names, np.dtype(about["dtype"])
-    other = tag.differences(problem, names, about["problem"], saved, dtype)
+    other = differences(problem, names, about["problem"], saved, dtype)
     if other.all:
         raise ValueError(f"{'. '.join(other.all)}. The fleet was saved with another problem")
 
@@ -278,7 +285,7 @@ def _revived(
     described = about["problem"].get("data")
     fleet._data.types.restore(about["data"], described)
     if isinstance(saved, Advised) and described is not None:
-        fleet._coming.last.fit(tag.example_rows(described))
+        fleet._coming.last.fit(jax.tree.map(lambda leaf: leaf[None], example_of(described)))
     for arrays in parts:
         _add_part(fleet, arrays)
     fleet._members.arrays["changed"][:] = False

@@ -21,9 +21,8 @@ from ..learners.registry import DEFAULT, as_learner
 from ..play.announced import check_announced
 from ..play.packing import Place
 from ..player.data import constraint_count, traced_count
-from ..player.extremes import Extremes
 from ..player.player import Player
-from ..player.steps import PlayerState
+from ..player.steps import Extremes, PlayerState
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem

@@ -20,8 +20,8 @@ from ..engine import Array
 from ..extras import optional
 from ..learners import Learner
 from ..play.advice import check_advised
-from ..player.extremes import Extremes
 from ..player.player import Player
+from ..player.steps import Extremes
 from ..problem.problem import Problem
 from ..problem.tables import plain
 from ..runs.totals import Totals

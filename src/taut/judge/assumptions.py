@@ -20,7 +20,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..learners import Assumes
-from ..player.extremes import Extreme
+from ..player.steps import Extreme
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.domains.support import centre_of, project_rows

@@ -14,8 +14,8 @@ from ..engine import Array
 from ..learners import Advised
 from ..learners.protocols import is_random
 from ..play.with_feedback import through
-from ..player.extremes import NAMES, Extreme
 from ..player.player import Player
+from ..player.steps import NAMES, Extreme
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..runs.run import Run

@@ -19,7 +19,7 @@ from ..engine import Array
 from ..learners import Observed
 from ..learners.clipping import Clipping, clip_of
 from ..play.replay import replayed
-from ..player.extremes import NAMES, Extreme
+from ..player.steps import NAMES, Extreme
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.domains.support import centre_of
