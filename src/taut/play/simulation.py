@@ -230,13 +230,15 @@ class Simulation:
         sums = np.zeros((self.shape.learners, self.shape.seeds, 4 + 4 * count))
         return Carry(self.blank(), Totals.of_packed(sums, count))
 
-    def run(self, report: Callable[[Chunk], None] | None = None) -> Run:
-        """Play all rounds and return the run; `report` is called after each chunk."""
+    def run(self, report: Callable[[int, int], None] | None = None) -> Run:
+        """Play all rounds and return the run; after each chunk `report` is called with its number
+        of rounds and that of all so far."""
         records = KeptRecords(self.shape, self.stream.horizon)
         for chunk in self.play():
-            records.add(chunk.records, chunk.start, chunk.start + chunk.rounds)
+            done = chunk.start + chunk.rounds
+            records.add(chunk.records, chunk.start, done)
             if report is not None:
-                report(chunk)
+                report(chunk.rounds, done)
         return self.result(chunk.carry, records.records)
 
     def play(self, carry: Carry | None = None, done: int = 0) -> Iterator[Chunk]:
