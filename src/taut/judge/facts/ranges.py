@@ -107,7 +107,7 @@ def _curvature(
 
 def _program(function: Callable[..., Any], space: Space, data: Any) -> Any:
     """The traced function; for bounds on gradients, no derivative may be one of its own."""
-    program = traced(function, space, data)
+    program = traced(function, space.shape, data)
     if space.gradients and not all(map(has_usual_derivative, equations(program))):
         raise Unknown("a function has a derivative of its own")
     return program
