@@ -136,9 +136,7 @@ def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
 def _header(fleet: Fleet) -> dict[str, Any]:
     """Return what describes a fleet besides its members."""
     problem, counts = fleet.problem, fleet._data.counts
-    parameters = {
-        name: fleet._members.arrays[f"parameters/{name}"] for name in fleet._parameter_names
-    }
+    parameters = fleet._members.rows("parameters", np.zeros(0, int))
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -242,15 +240,17 @@ def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[s
     arguments.instance("problem", problem, Problem, "taut.Problem(...)")
     if text := other_domain(problem, about):
         raise ValueError(text)
-    saved = {
-        name.partition("/")[2]: array
-        for name, array in arrays.items()
-        if name.startswith("problem/")
-    }
     names, dtype = problem.constraint_names, np.dtype(about["dtype"])
+    saved = _group(arrays, "problem")
     other = differences(problem, names, about["problem"], saved, dtype)
     if other.all:
         raise ValueError(f"{'. '.join(other.all)}. The fleet was saved with another problem")
+
+
+def _group(arrays: Mapping[str, Array], group: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with this word, by the rest of their names."""
+    parts = ((name.partition("/"), array) for name, array in arrays.items())
+    return {rest: array for (word, _, rest), array in parts if word == group}
 
 
 def _revived(
@@ -285,7 +285,7 @@ def _revived(
     described = about["problem"].get("data")
     fleet._data.types.restore(about["data"], described)
     if isinstance(saved, Advised) and described is not None:
-        fleet._coming.last.fit(jax.tree.map(lambda leaf: leaf[None], example_of(described)))
+        fleet._last_data.fit(jax.tree.map(lambda leaf: leaf[None], example_of(described)))
     for arrays in parts:
         _add_part(fleet, arrays)
     fleet._members.arrays["changed"][:] = False
@@ -297,19 +297,14 @@ def _add_part(fleet: Fleet, arrays: Mapping[str, Array]) -> None:
     """Let members leave and join, or continue, as a part says."""
 
     def ids_of(group: str) -> list[Id]:
-        named = {
-            name.partition("/")[2]: array
-            for name, array in arrays.items()
-            if name.startswith(f"{group}/")
-        }
-        return ids_from_arrays(named)
+        return ids_from_arrays(_group(arrays, group))
 
     members = fleet._members
     members.leave([each for each in ids_of("left") if each in members])
     listed = ids_of("ids")
     members.join([each for each in listed if each not in members])
     slots = members.slots(listed)[1]
-    fleet._coming.renew(slots)
+    fleet._renew(slots)
     for name, array in members.arrays.items():
         if not name.startswith(STORED):
             continue
