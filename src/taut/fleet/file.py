@@ -21,17 +21,17 @@ import jax
 import numpy as np
 
 from .. import arguments, files, storage
-from ..engine import VERSION, Array, wrapped_key
+from ..engine import Array, wrapped_key
 from ..learners import Advised, Learner
 from ..play.packing import Place
 from ..player.data import example_of
 from ..player.file import (
     check_learner,
     check_precision,
+    described,
     differences,
-    fingerprint,
+    fingerprint_of,
     other_domain,
-    tag_of,
 )
 from ..problem.problem import Problem
 from .members import Id, ids_from_arrays, ids_to_arrays
@@ -135,18 +135,11 @@ def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
 
 def _header(fleet: Fleet) -> dict[str, Any]:
     """Return what describes a fleet besides its members."""
-    problem, counts = fleet.problem, fleet._data.counts
     parameters = fleet._members.rows("parameters", np.zeros(0, int))
     return {
         "format": FORMAT,
-        "version": VERSION,
-        "learner": files.pack(fleet.learner),
-        "domain": problem.domain.to_dict(),
-        "problem": tag_of(problem, fleet.constraint_names, fleet._data.types.structure),
-        "count": counts[0],
-        "announced_count": counts[1],
-        "dtype": str(fleet._dtype),
-        "data": fleet._data.types.described(),
+        **described(fleet, fleet._data.types),
+        "announced_count": fleet._data.counts[1],
         "first": files.pack(np.asarray(fleet._first)),
         "key": np.asarray(jax.random.key_data(fleet._key)).tolist(),
         "parameters": {
@@ -157,12 +150,8 @@ def _header(fleet: Fleet) -> dict[str, Any]:
 
 def _fingerprint(fleet: Fleet) -> dict[str, Array]:
     """Return values of loss and constraints, by which another problem is noticed."""
-    structure = fleet._data.types.structure
-    if fleet._fingerprint is None or fleet._fingerprint[0] != structure:
-        made = fingerprint(fleet.problem, structure, fleet._dtype)
-        fleet._fingerprint = structure, {f"problem/{name}": made[name] for name in made}
-    arrays: dict[str, Array] = fleet._fingerprint[1]
-    return arrays
+    found = fingerprint_of(fleet, fleet._data.types.structure)
+    return {f"problem/{name}": array for name, array in found.items()}
 
 
 def _as_bytes(about: Mapping[str, Any]) -> dict[str, Array]:
@@ -282,10 +271,10 @@ def _revived(
         announced_count=about["announced_count"] if problem.announced is not None else None,
         key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
     )
-    described = about["problem"].get("data")
-    fleet._data.types.restore(about["data"], described)
-    if isinstance(saved, Advised) and described is not None:
-        fleet._last_data.fit(jax.tree.map(lambda leaf: leaf[None], example_of(described)))
+    structure = about["problem"].get("data")
+    fleet._data.types.restore(about["data"], structure)
+    if isinstance(saved, Advised) and structure is not None:
+        fleet._last_data.fit(jax.tree.map(lambda leaf: leaf[None], example_of(structure)))
     for arrays in parts:
         _add_part(fleet, arrays)
     fleet._members.arrays["changed"][:] = False

@@ -20,9 +20,9 @@ from ..learners import Advised, Learner
 from ..learners.clipping import clip_of
 from ..learners.protocols import PlaysPoints, points_of
 from ..learners.registry import DEFAULT, as_learner
-from ..play.announced import check_announced
+from ..play.announced import check_announced, traced_count
 from ..play.packing import Place
-from ..player.data import constraint_count, traced_count
+from ..player.data import constraint_count
 from ..player.player import Player
 from ..player.steps import Extremes, PlayerState
 from ..problem.compatibility import first_decision
@@ -160,9 +160,10 @@ class Fleet(Displayed):
             name: jax.ShapeDtypeStruct(each.shape[1:], each.dtype)
             for name, each in parameters.items()
         }
-        problem, data = self.problem, row or None
+        problem, data, announced = self.problem, row or None, self.problem.announced
         # Whether announced constraints are known without data beside the parameters.
-        self._announced_is_known = traced_count(problem, problem.announced, data) is not None
+        known = announced is None or traced_count(problem, announced, data) is not None
+        self._announced_is_known = known
         return (
             constraint_count(problem, count, "Fleet", data),
             constraint_count(problem, announced_count, "Fleet", data, announced=True),
