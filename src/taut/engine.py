@@ -167,7 +167,7 @@ def require_jax(tracing: bool = True) -> None:
         raise RuntimeError(
             "This process was forked from one in which JAX had already started, and JAX does not "
             "work in it. Start processes "
-            'with multiprocessing.get_context("spawn"), or use threads (taut.simulate_all).'
+            'with multiprocessing.get_context("spawn"), or use threads (taut.sweep).'
         )
     if not _Process.has_device:
         _require_device()

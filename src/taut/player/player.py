@@ -34,8 +34,7 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.run import AdviceFacts, advice_facts
 from ..runs.totals import Totals
-from . import file as player_file
-from . import observation
+from . import file as player_file, observation
 from .data import DataTypes, check_round, constraint_count
 from .guards import EVENTS, Event, alarm, as_limits, check_reaction, happened, refused, thresholds
 from .memory import History, LastData, MissingRounds, Weights
