@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -166,7 +167,7 @@ def require_jax(tracing: bool = True) -> None:
         raise RuntimeError(
             "This process was forked from one in which JAX had already started, and JAX does not "
             "work in it. Start processes "
-            'with multiprocessing.get_context("spawn"), or use threads (taut.simulate_all).'
+            'with multiprocessing.get_context("spawn"), or use threads (taut.sweep).'
         )
     if not _Process.has_device:
         _require_device()
@@ -277,6 +278,8 @@ def _enable_x64(on: bool) -> Any:
 
 
 Kind = TypeVar("Kind", bound=type)
+registered: weakref.WeakSet[type] = weakref.WeakSet()
+"""Classes that `register_attributes` registered. JAX does not confuse them with others."""
 
 
 def register_dataclass(kind: Kind) -> Kind:
@@ -328,3 +331,4 @@ def register_attributes(kind: type, leaves: tuple[str, ...], static: tuple[str, 
         return value
 
     jax.tree_util.register_pytree_with_keys(kind, flatten_with_keys, unflatten, flatten)
+    registered.add(kind)

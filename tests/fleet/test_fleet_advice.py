@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import taut
-from taut.fleet.parts import Part
+from taut.fleet.on_dask import Part
 
 BOX = taut.Box(-1.0, 1.0, shape=2)
 IDS = ["a", "b", "c", "d"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from taut.jaxpr.exactness import compares_computed_floats
+from taut.jaxpr.exactness import unsafe_operation
 from taut.jaxpr.maxima import FEW, by_index, entry_of_largest, place_of_largest
 from taut.jaxpr.walk import equations
 
@@ -139,8 +139,8 @@ def test_the_derivative_compares_no_computed_floats(name):
     """So that a program which contains it may be compiled into one kernel."""
     moved = lambda function: jax.grad(lambda x: function(jnp.sin(x) + x * x))  # noqa: E731
     unsafe = jax.make_jaxpr(moved(PROGRAMS[name]))(point())
-    assert compares_computed_floats(unsafe)
-    assert not compares_computed_floats(jax.make_jaxpr(moved(by_index(PROGRAMS[name])))(point()))
+    assert unsafe_operation(unsafe)
+    assert not unsafe_operation(jax.make_jaxpr(moved(by_index(PROGRAMS[name])))(point()))
 
 
 # Ties.

@@ -10,8 +10,9 @@ import pytest
 
 import taut
 from learners import three_rounds
+from taut import bounds
 from taut.judge.guarantees import setting_of
-from taut.learners import HalfSpace, bounds
+from taut.learners import HalfSpace
 from taut.learners.averaged import CARDS
 from taut.learners.base import Assumes
 from taut.runs import metrics

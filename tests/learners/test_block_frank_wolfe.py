@@ -10,7 +10,8 @@ import pytest
 import taut
 from learners import three_rounds
 from learners.harness import World, broken, conforms, long_run, long_stream
-from taut.learners import BlockFrankWolfe, bounds
+from taut import bounds
+from taut.learners import BlockFrankWolfe
 from taut.learners.block_frank_wolfe import CARDS, _frank_wolfe
 from taut.testing import parametrize_with_checks, problems
 from taut.testing.playing import shared_run, shared_stream

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import taut
+from taut import bounds
 from taut.judge.guarantees import setting_of
-from taut.learners import Card, Growth, bounds, registry
+from taut.learners import Card, Growth, registry
 from taut.testing import playing, problems
 
 CONSTANTS = problems.TOY.problem.constants

@@ -26,7 +26,7 @@ def sweep(tmp_path):
 
 
 def file_of(sweep, name="0.1"):
-    return sweep.folder / "cells" / f"{sweep._identities[name]}.npz"
+    return sweep.folder / "cells" / f"{sweep._ready[name].identity}.npz"
 
 
 CHANGED = {
@@ -70,7 +70,7 @@ def test_a_file_that_is_no_result_is_played_again(sweep):
 def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
     mine = tmp_path_factory.mktemp("home") / "mine.txt"
     mine.write_text("mine")
-    path, note = file_of(sweep), sweep.folder / "failed" / f"{sweep._identities['0.2']}.json"
+    path, note = file_of(sweep), sweep.folder / "failed" / f"{sweep._ready['0.2'].identity}.json"
     path.unlink()
     path.symlink_to(mine)
     (sweep.folder / INDEX).unlink()
@@ -83,7 +83,7 @@ def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
     assert not path.is_symlink()
     note.unlink(missing_ok=True)
     note.write_text("[" * 100_000)
-    assert Store(sweep.folder).failure(sweep._identities["0.2"]) is None
+    assert Store(sweep.folder).failure(sweep._ready["0.2"].identity) is None
 
 
 def full(*args, **options):

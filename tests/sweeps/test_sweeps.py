@@ -378,7 +378,7 @@ def test_a_compiled_program_is_finished_before_another_one_is_compiled():
         def count(self):
             return 1
 
-    play = driver.Driver({i: Stub("aabb"[i]) for i in range(4)}, {}, One(), None, {}, None, print)
+    play = driver.Driver({i: Stub("aabb"[i]) for i in range(4)}, One(), None, {}, None, print)
     play.rates["b"] = 10.0  # seconds per round, known because it was played
     assert [play._next() for _ in range(4)] == [[2], [3], [0], [1]]
 
@@ -442,7 +442,7 @@ def test_a_mix_of_workers_is_refused(monkeypatch):
         "backend": "cpu",
         "machine": "x",
     }
-    play = driver.Driver({}, {}, None, None, {}, None, print)
+    play = driver.Driver({}, None, None, {}, None, print)
     play._check(one)
     play._check({**one, "pid": 2})
     with pytest.raises(

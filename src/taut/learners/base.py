@@ -24,9 +24,8 @@ from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .bounds.conversions import path_cost
-from .bounds.theorem import OutsideTheorem
 from .protocols import RequestFirst
+from .theorem import OutsideTheorem, path_cost
 
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
 """What bounds are about. Regret is the loss beyond that of the best fixed decision. Violation is
@@ -410,9 +409,11 @@ def largest_row(constraints: Linearisation) -> tuple[jax.Array, jax.Array]:
     return jnp.max(constraints.values), entry_of_largest(constraints.values)
 
 
-def diameter_of(constants: Constants, domain: Domain | None) -> float:
-    """Return the diameter of the domain, or twice the radius if only the constants are known."""
+def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, float]:
+    """The largest distance from the first decision, and the diameter."""
     if domain is not None:
-        return float(domain.diameter)
+        return float(domain.radius), float(domain.diameter)
+    if constants is None:
+        raise ValueError("domain: got None; expected the domain, or constants with a radius")
     (radius,) = constants.need("radius")
-    return 2 * float(radius)
+    return radius, 2 * radius

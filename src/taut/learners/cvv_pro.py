@@ -22,9 +22,8 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.domains.base import finfo
 from ..problem.rounds import Round
-from .base import Learner, State, first_round, learner_dataclass
+from .base import Learner, State, first_round, learner_dataclass, sizes
 from .card import Card
-from .half_space.method import sizes
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 

@@ -27,10 +27,10 @@ from .base import (
     Guarantee,
     Learner,
     Setting,
-    diameter_of,
     first_round,
     largest_row,
     learner_dataclass,
+    sizes,
 )
 from .card import Card, Growth
 from .schedules import check_positive
@@ -98,7 +98,7 @@ class NoSlater(Learner):
         reach, slope = constants.need("constraint_range", "constraint_lipschitz")
         reach = arguments.positive("constraint_range", reach)
         slope = arguments.positive("constraint_lipschitz", slope)
-        return cls(reach, slope, diameter_of(constants, domain), gain, regulariser)
+        return cls(reach, slope, sizes(domain, constants)[1], gain, regulariser)
 
     def init(self, x1: jax.Array, count: int) -> NoSlaterState:
         """Play x1 first, with an empty accumulator."""

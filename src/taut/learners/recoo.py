@@ -20,10 +20,9 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import Learner, first_round, learner_dataclass
+from .base import Learner, first_round, learner_dataclass, sizes
 from .card import Card
 from .half_space.cuts import first_largest
-from .half_space.method import sizes
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 

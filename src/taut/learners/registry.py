@@ -34,11 +34,7 @@ FIRST = ("half_space", "clipped_ogd")
 def _families() -> tuple[ModuleType, ...]:
     package = __name__.rpartition(".")[0]
     path = importlib.import_module(package).__path__
-    names = [
-        found.name
-        for found in pkgutil.iter_modules(path)
-        if found.name not in ("registry", "bounds")
-    ]
+    names = [found.name for found in pkgutil.iter_modules(path) if found.name != "registry"]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     modules = (importlib.import_module(f"{package}.{name}") for name in names)
     return tuple(module for module in modules if hasattr(module, "CARDS"))

@@ -20,8 +20,7 @@ from .. import arguments
 from ..engine import Array
 from ..play.round import FAULTS
 from ..problem.problem import Problem
-from .extremes import NAMES
-from .steps import FAULTY, REFUTED, VIOLATED
+from .steps import FAULTY, NAMES, REFUTED, VIOLATED
 
 if TYPE_CHECKING:
     from .player import Player
@@ -65,39 +64,18 @@ class Refused(ValueError):
         self.numbers = numbers
 
 
-class Hooks:
-    """The functions that are called for each event."""
+def happened(player: Player, event: Event) -> None:
+    """Write a log record, then call the functions for the event. What these raise is not caught."""
+    about = {"taut_event": event.name, "taut_round": event.round}
+    LOG.warning("%s", event.message, extra={**about, "taut_numbers": dict(event.numbers)})
+    for function in tuple(player._functions.get(event.name, ())):
+        function(event)
 
-    def __init__(self) -> None:
-        self._functions: dict[str, list[Callable[[Event], Any]]] = {name: [] for name in EVENTS}
 
-    def add(self, event: str, function: Callable[[Event], Any]) -> None:
-        """Call the function whenever the event happens."""
-        arguments.one_of("event", event, tuple(EVENTS))
-        if not callable(function):
-            raise TypeError(
-                f"function: got {arguments.shown(function)}; expected a function of an event"
-            )
-        self._functions[event].append(function)
-
-    def report(self, event: Event) -> None:
-        """Write a log record, then call the functions. What these raise is not caught."""
-        LOG.warning(
-            "%s",
-            event.message,
-            extra={
-                "taut_event": event.name,
-                "taut_round": event.round,
-                "taut_numbers": dict(event.numbers),
-            },
-        )
-        for function in tuple(self._functions[event.name]):
-            function(event)
-
-    def refused(self, round: int, error: Exception) -> None:
-        """Report a round that was refused with this error."""
-        numbers = error.numbers if isinstance(error, Refused) else {}
-        self.report(Event("refused", round, f"round {round} was refused: {error}", numbers))
+def refused(player: Player, round: int, error: Exception) -> None:
+    """Report a round that was refused with this error."""
+    numbers = error.numbers if isinstance(error, Refused) else {}
+    happened(player, Event("refused", round, f"round {round} was refused: {error}", numbers))
 
 
 @dataclass(frozen=True)
@@ -201,10 +179,8 @@ def _compare(
     )
 
 
-def as_limits(limits: Any) -> Guard | None:
+def as_limits(limits: Any) -> Guard:
     """Return the guard of data: of `Limits`, of a dict of them by name, or of a function."""
-    if limits is None:
-        return None
     if isinstance(limits, Limits):
         return Guard({None: limits})
     if isinstance(limits, Mapping):
@@ -270,13 +246,10 @@ def check_reaction(reaction: Any, name: str = "on_refuted") -> None:
 def thresholds(problem: Problem, tolerance: float, dtype: Any) -> Array:
     """Return what the extremes of a round are compared with: the stated constants in the order of
     `NAMES`, then the violation that is tolerated. Estimated constants are not stated."""
-    known = problem.constants
-    stated = [
-        np.inf
-        if getattr(known, name) is None or name in known.estimated
-        else float(getattr(known, name)) * (1 + SLACK)
-        for name in NAMES
-    ]
+    known, stated = problem.constants, []
+    for name in NAMES:
+        constant = np.inf if name in known.estimated else getattr(known, name)
+        stated.append(np.inf if constant is None else float(constant) * (1 + SLACK))
     with np.errstate(over="ignore"):
         return np.asarray([*stated, tolerance], dtype)
 
@@ -297,50 +270,45 @@ def refuted_event(problem: Problem, seen: Array, stated: Array, round: int) -> E
     )
 
 
-def check_flags(player: Player, report: Array, round: int) -> None:
+def check_flags(player: Player, header: Array, round: int) -> None:
     """Refuse a round in which something is not finite, or that refutes a constant if the user
     wants that."""
-    flags = int(report[0])
+    flags = int(header[0])
     if flags % FAULTY:
         entry, reason = not_finite(flags, round)
         raise Refused(reason, entry=entry, limit="finite")
     if not flags & REFUTED:
         return
     reaction = player._on_refuted
-    event = refuted_event(player.problem, report[player._seen], player._stated, round)
+    event = refuted_event(player.problem, header[player._seen], player._stated, round)
     if callable(reaction):
         reaction = reaction(event)
         check_reaction(reaction, "on_refuted(event)")
     if reaction == "refuse":
-        player._hooks.report(event)
+        happened(player, event)
         raise Refused(event.message, **event.numbers)
 
 
 def alarm(player: Player, round: int | None = None) -> None:
     """Report what happened in the round that was just taken over."""
-    report, flags = player._report, int(player._report[0])
+    header, flags = player._report, int(player._report[0])
     number = player.round - 1 if round is None else round
     if flags & REFUTED:
-        seen = report[player._seen][: len(NAMES)]
+        seen = header[player._seen][: len(NAMES)]
         event = refuted_event(player.problem, seen, player._stated, number)
         if not callable(player._on_refuted) and player._on_refuted == "warn":
             exceeded = seen > player._stated[: len(NAMES)]
             player._stated[: len(NAMES)][exceeded] = 2 * seen[exceeded]
             player._fix()
-        player._hooks.report(event)
+        happened(player, event)
     if flags & VIOLATED:
-        excess = report[2 : player._played.start]
+        excess = header[2 : player._played.start]
         names, worst = player.constraint_names, int(np.argmax(excess))
         name = f"g[{worst}]" if names is None else names[worst]
         tolerance = float(player._stated[-1])
-        player._hooks.report(
-            Event(
-                "violated",
-                number,
-                f"{name}: got {excess[worst]:g} in round {number}; expected at most {tolerance:g}",
-                {"constraint": name, "value": float(excess[worst]), "tolerance": tolerance},
-            )
-        )
+        text = f"{name}: got {excess[worst]:g} in round {number}; expected at most {tolerance:g}"
+        about = {"constraint": name, "value": float(excess[worst]), "tolerance": tolerance}
+        happened(player, Event("violated", number, text, about))
     every = player._checked_every
     if round is None and every is not None and number % every == 0:
         player.certificate()

@@ -23,10 +23,9 @@ from ..play.with_feedback import through
 from ..problem.domains import Domain
 from ..problem.domains.base import domain_from_dict
 from ..problem.problem import Problem
-from .file import as_parts, check_size, other_domain
-from .growth import with_room
-from .irregular import MissingRounds
-from .tag import Differences, differences
+from .file import Differences, as_parts, check_size, differences, other_domain
+from .memory import MissingRounds
+from .steps import with_room
 
 if TYPE_CHECKING:
     from .player import Player

@@ -92,10 +92,10 @@ def plot_player(
     history: History,
     quantity: str | None,
     ax: Any,
-    names: dict[str, list[str]],
     weights: dict[int, Array] | None = None,
 ) -> Any:
     """Draw what `Player.plot` describes."""
+    names = history.names
     series = {"loss": history.loss, "excess": history.excess, "decision": history.decision}
     if quantity == "weights" and weights is not None:
         wanted: tuple[str, ...] = ("weights",)

@@ -19,8 +19,7 @@ import numpy as np
 
 from .. import files, storage
 from ..engine import Array
-from ..runs import file as run_file
-from ..runs import labels
+from ..runs import file as run_file, labels
 from ..runs.run import Run
 from ..runs.totals import Totals
 from ..storage import write_atomically
@@ -158,12 +157,13 @@ class Store:
         """Return the file of a cell."""
         return self.folder / "cells" / f"{identity}.npz"
 
-    def write(
-        self, identity: str, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float
-    ) -> None:
-        """Write the file of a cell."""
-        described = {**header, "cell": identity, "cell_format": FORMAT, "seconds": seconds}
-        storage.write_arrays(self.path(identity), described, arrays, durable=False, follow=False)
+    def write(self, identity: str, played: Played) -> None:
+        """Write the file of a cell, and remove the note that it failed before."""
+        facts = {"cell": identity, "cell_format": FORMAT, "seconds": played.seconds}
+        storage.write_arrays(
+            self.path(identity), played.header | facts, played.arrays, durable=False, follow=False
+        )
+        self._failure(identity).unlink(missing_ok=True)
 
     def read(self, identity: str, record: Collection[str]) -> Played | None:
         """Return what the file of a cell contains, or None if there is no complete file, so that
@@ -210,10 +210,6 @@ class Store:
         except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
-
-    def forgive(self, identity: str) -> None:
-        """Remove the note that a cell failed."""
-        self._failure(identity).unlink(missing_ok=True)
 
     def _failure(self, identity: str) -> Path:
         return self.folder / "failed" / f"{identity}.json"

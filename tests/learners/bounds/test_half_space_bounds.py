@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from learners import half_space_reference as reference
-from taut.learners import OutsideTheorem, bounds
+from taut import bounds
+from taut.learners import OutsideTheorem
 
 ROUNDS = 10
 
@@ -338,7 +339,7 @@ def test_a_margin_leaves_no_violation():
             constraint_lipschitz=2.2,
             initial_excess=-0.5,
         )
-    assert bounds.margin_cost(
+    assert bounds.tightening_cost(
         horizon=T, margin=0.1, slater=0.5, diameter=2.0, loss_lipschitz=3.0
     ) == pytest.approx(480)
 

@@ -169,7 +169,7 @@ def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
             return found | {"convex_losses": Fact(1, PROVEN, AFFINE)}
     pieces = _if_known(_pieces, problem.loss, problem, stream)
     if pieces is not None:
-        if pieces.convex:
+        if pieces.sign >= 0:
             found["convex_losses"] = _convex(pieces)
         return {"loss_lipschitz": _steepest(pieces)} | found
     least, most = _if_known(loss_curvature, problem, stream) or (-math.inf, math.inf)
@@ -223,7 +223,9 @@ def _convex(pieces: Pieces) -> Fact:
 
 
 def _steepest(pieces: Pieces) -> Fact:
-    return Fact((1 + 1e-9) * pieces.steepest, PROVEN, "the steepest affine piece of all rounds")
+    """A gradient is a mean of slopes, so its norm is no larger than that of the steepest."""
+    steepest = float(np.linalg.norm(pieces.rows[:, :-1], axis=-1).max(initial=0))
+    return Fact((1 + 1e-9) * steepest, PROVEN, "the steepest affine piece of all rounds")
 
 
 def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
@@ -244,7 +246,7 @@ def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
 
 def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[str, Any]:
     """What follows if all constraints are maxima of affine functions."""
-    if not pieces.convex:
+    if pieces.sign < 0:
         return {}
     affine = pieces.sign == 0
     found: dict[str, Any] = {"convex_constraints": _convex(pieces)}
@@ -347,23 +349,17 @@ def slater_point(problem: Problem, stream: Stream | None = None) -> SlaterPoint 
     for x in (centre, _deepest(problem, stream, centre)):
         if x is None:
             continue
-        room = room_at(problem, x, stream)
+        values, slopes = _at(problem, x, stream)
+        size = np.abs(values) + np.linalg.norm(slopes, axis=-1) * float(np.linalg.norm(x))
+        if not np.all(np.isfinite(size)):
+            continue
+        rounding = UNITS * float(np.finfo(x.dtype).eps) * size
+        room = float(-(values + rounding).max())
         away = float(np.linalg.norm((x - centre).astype(float)))
         distance = min(float(domain.diameter), away + float(domain.radius))
         if room > 0 and (best is None or room / distance > best.room / best.distance):
             best = SlaterPoint(np.asarray(x), room, distance)
     return best
-
-
-def room_at(problem: Problem, x: Array, stream: Stream | None = None) -> float:
-    """-max_i g_i(x) over all rounds, less what rounding can have added. The point must be one of
-    the domain."""
-    unit = UNITS * float(np.finfo(x.dtype).eps)
-    values, slopes = _at(problem, x, stream)
-    size = np.abs(values) + np.linalg.norm(slopes, axis=-1) * float(np.linalg.norm(x))
-    if not np.all(np.isfinite(size)):
-        return -np.inf
-    return float(-(values + unit * size).max())
 
 
 def _at(problem: Problem, x: Array, stream: Stream | None) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,7 +22,8 @@ import numpy as np
 from ...engine import Array, default_float
 from ...intervals.constants import curvature, lipschitz, size, variation
 from ...intervals.enclosure import Enclosure, Space, Unknown
-from ...intervals.of_jaxpr import enclose, work
+from ...intervals.of_jaxpr import enclose, has_usual_derivative, traced
+from ...jaxpr.walk import equations
 from ...problem.constants import Constants
 from ...problem.domains import Box, Domain, L1Ball, Simplex
 from ...problem.domains.support import centre_of, linear_minimisers
@@ -30,7 +31,6 @@ from ...problem.evaluation import loss_of_round
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
 from ..observed import values_at
-from .half_spaces import has_usual_derivatives
 
 WORK, LIMITS = 1_000_000, 5_000_000
 """Slopes that are computed for constants and for limits, at most; beyond that several rounds share
@@ -69,7 +69,6 @@ def _ranges(
     stream: Stream | None,
     spread: Callable[[Any], float],
 ) -> Ranges:
-    _refuse_own_derivatives(function, problem, None if stream is None else _first_round(stream))
     space = Space.of(problem.domain, gradients=True)
     steep, wide, affine = 0.0, 0.0, True
     for bounds, _ in _enclosures(function, space, stream, WORK):
@@ -101,15 +100,17 @@ def _curvature(
 ) -> tuple[float, float]:
     if math.prod(problem.domain.shape) > CURVED:
         raise Unknown("the decision has many entries")
-    _refuse_own_derivatives(function, problem, low)
-    return curvature(function, Space.of(problem.domain, gradients=True), low, high)
+    space = Space.of(problem.domain, gradients=True)
+    _program(function, space, low)
+    return curvature(function, space, low, high)
 
 
-def _refuse_own_derivatives(function: Callable[..., Any], problem: Problem, data: Any) -> None:
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
-    if not has_usual_derivatives(jax.make_jaxpr(function)(x, like)):
+def _program(function: Callable[..., Any], space: Space, data: Any) -> Any:
+    """The traced function; for bounds on gradients, no derivative may be one of its own."""
+    program = traced(function, space, data)
+    if space.gradients and not all(map(has_usual_derivative, equations(program))):
         raise Unknown("a function has a derivative of its own")
+    return program
 
 
 def _hull(stream: Stream) -> tuple[Any, Any]:
@@ -127,10 +128,6 @@ def _hull(stream: Stream) -> tuple[Any, Any]:
     )
 
 
-def _first_round(stream: Stream) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1))
-
-
 def _enclosures(
     function: Any, space: Space, stream: Stream | None, most: int, steepest: float | None = None
 ) -> Iterator[tuple[Enclosure, Array]]:
@@ -141,10 +138,15 @@ def _enclosures(
     intervals then. `steepest` is a Lipschitz constant, if one is known.
     """
     if stream is None:
+        _program(function, space, None)
         yield enclose(function, space, lipschitz=steepest), np.ones(1)
         return
+    first = jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1))
+    results = (v for one in equations(_program(function, space, first)) for v in one.outvars)
+    entries = sum(math.prod(variable.aval.shape) for variable in results)
+    each = max(1, (space.size if space.has_room(space.shape) else 1) * entries)  # slopes of a round
     rows = jax.vmap(jax.vmap(function, (None, 0)), (None, 0))
-    horizon, each = stream.horizon, max(1, work(function, space, _first_round(stream)))
+    horizon = stream.horizon
     length = max(1, math.ceil(each * horizon * stream.seeds / most))  # rounds per group
     step = length * max(1, AT_A_TIME // (each * stream.seeds))
     for start in range(0, horizon, step):
@@ -255,21 +257,19 @@ def _constraint_sums(
     """What violations cannot exceed; `convex` says whether constraints are convex."""
     constraints, space = problem.scored_constraints, Space.of(problem.domain)
     steepest = steepest if problem.announced is None else None
+    blocks: Iterable[tuple[Array, Array]]  # the largest values, and the number of rounds of each
     if not constraints.takes_data:
         high = _largest_values(problem, space, steepest, convex)
-        clipped = np.maximum(high, 0)
-        return {
-            "violation": horizon * float(clipped.max()),
-            "squared violation": horizon * float((clipped**2).sum()),
-            "peak violation": float(clipped.max()),
-            "excess": horizon * float(high.max()),
-        }
-    if source is None:
+        seeds, blocks = 1, ((high, np.array([float(horizon)])),)
+    elif source is None:
         raise Unknown("the data are not there")
+    else:
+        bounds = _enclosures(constraints.values, space, source, LIMITS, steepest)
+        seeds, blocks = source.seeds, ((one.high, rounds) for one, rounds in bounds)
     sums: Any = 0.0
-    violation, squares, peak = np.zeros(source.seeds), np.zeros(source.seeds), 0.0
-    for bounds, rounds in _enclosures(constraints.values, space, source, LIMITS, steepest):
-        high = np.broadcast_to(bounds.high, (source.seeds, len(rounds), bounds.shape[-1]))
+    violation, squares, peak = np.zeros(seeds), np.zeros(seeds), 0.0
+    for largest, rounds in blocks:
+        high = np.broadcast_to(largest, (seeds, len(rounds), largest.shape[-1]))
         clipped = np.maximum(high, 0)
         violation += clipped.max(axis=-1) @ rounds
         squares += (clipped**2).sum(axis=-1) @ rounds
@@ -295,9 +295,11 @@ def _largest_values(problem: Problem, space: Space, steepest: float | None, conv
             raise
         if steepest is not None:
             centre = centre_of(problem.domain)[None]
-            bounds.append(values_at(problem, constraints, centre)[0] + steepest * space.radius)
+            bounds.append(
+                values_at(problem, centre, constraints)[0].astype(float) + steepest * space.radius
+            )
     if vertices is not None:  # where a convex function is largest
-        at_vertices = values_at(problem, constraints, vertices.astype(default_float()))
+        at_vertices = values_at(problem, vertices.astype(default_float()), constraints)
         bounds.append(at_vertices.max(axis=0))
     return np.asarray(np.min(bounds, axis=0), float)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -104,12 +103,6 @@ class Program:
         self.pairs = _opposite_rows(rows, offsets)
         self._lines: _Lines | None = None
 
-    def copy(self) -> Program:
-        """The same program, to be given other cuts."""
-        twin = copy(self)
-        twin._lines = None
-        return twin
-
     def set_cuts(self, cuts: Array, offsets: Array) -> None:
         """Replace the cuts: cuts @ u <= offsets, of unit length."""
         if not np.array_equal(cuts, self.cuts) or not np.array_equal(offsets, self.cut_offsets):
@@ -123,38 +116,32 @@ class Program:
         `active` marks the cuts that count. `thorough` asks for further attempts unless the solver
         calls its first solution solved; otherwise an error below QUICK is enough.
         """
-        self._lines = lines = self._lines or _Lines(self, self.pairs, None)
+        self._lines = lines = self._lines or _Lines(self, None)
         best: Solution | None = None
         statuses: list[str] = []
-        for solution in lines.solutions(curvature, slope, self._offsets_of(active)):
+        for solution in lines.solutions(curvature, slope, active):
             statuses.append(solution.status)
             if solution.status == "solved" and (best is None or solution.error < best.error):
                 best = solution
-            if solution.detail == "Solved" or (
-                not thorough and best is not None and best.error < QUICK
-            ):
+            good = best is not None and best.error < QUICK
+            if solution.detail == "Solved" or (good and not thorough):
                 break
         if best is None:
             raise Unbounded if all(status == "unbounded" for status in statuses) else Infeasible
-        return lines.proven(best, active)
+        return lines.proven(best)
 
     def least_violation(self, level: Level, active: Array | None = None) -> ProvenMinimiser:
         """The least t for which all constraints hold once relaxed by t * level; the least sum, if
         there are several levels."""
-        lines = _Lines(self, np.zeros((0, 2), int), level)
+        lines = _Lines(self, level)
         slope = np.append(np.zeros(lines.width - level.levels), np.ones(level.levels))
         best: Solution | None = None
-        for solution in lines.solutions(None, slope, self._offsets_of(active)):
+        for solution in lines.solutions(None, slope, active):
             best = solution if best is None or solution.error < best.error else best
             if best.error < QUICK:
                 break
         assert best is not None  # there is at least one attempt
-        return lines.proven(best, active)
-
-    def _offsets_of(self, active: Array | None) -> Array:
-        return (
-            self.cut_offsets if active is None else np.where(active, self.cut_offsets, SWITCHED_OFF)
-        )
+        return lines.proven(best)
 
 
 class _Lines:
@@ -164,13 +151,17 @@ class _Lines:
     The order is: domain, pairs, single rows, cuts, quadratics.
     """
 
-    def __init__(self, program: Program, pairs: Array, level: Level | None) -> None:
-        domain, self.size, self.pairs, self.level = program.domain, program.size, pairs, level
+    def __init__(self, program: Program, level: Level | None) -> None:
+        domain, self.size, self.level = program.domain, program.size, level
+        # Both sides of an equation are relaxed, each for itself.
+        self.pairs = pairs = program.pairs if level is None else program.pairs[:0]
         inner = domain[0].matrix.shape[1]
         levels = 0 if level is None else level.levels
         self.width = inner + levels
         self.single = np.setdiff1d(np.arange(len(program.rows)), pairs.ravel())
-        self.rows, self.row_offsets, self.cuts = program.rows, program.offsets, program.cuts
+        self.rows, self.row_offsets = program.rows, program.offsets
+        self.cuts, self.cut_offsets = program.cuts, program.cut_offsets
+        self.active = np.ones(len(self.cuts), bool)
         self.cones_of = [_cone_rows(one, level is not None) for one in program.quadratics]
 
         def wide(block: Array, relaxed: Any = 0.0, which: Any = levels - 1) -> Array:
@@ -208,15 +199,16 @@ class _Lines:
         self._pairs_at = self._rows_at - len(pairs)
 
     def solutions(
-        self, curvature: Array | None, slope: Array, cut_offsets: Array
+        self, curvature: Array | None, slope: Array, active: Array | None
     ) -> Iterator[Solution]:
-        """The solver's attempts, given the offsets of the cuts."""
-        self.cut_offsets = cut_offsets
+        """The solver's attempts. Cuts that are not active are switched off."""
+        self.active = np.ones(len(self.cuts), bool) if active is None else active
+        cut_offsets = np.where(self.active, self.cut_offsets, SWITCHED_OFF)
         offsets = np.concatenate([self._before, cut_offsets, self._after])
         q = np.concatenate([slope, np.zeros(self.width - len(slope))])
         return self._solver.solutions(curvature, q, offsets)
 
-    def proven(self, solution: Solution, active: Array | None) -> ProvenMinimiser:
+    def proven(self, solution: Solution) -> ProvenMinimiser:
         """The meaning of a solver's vectors. Multipliers are made exactly dual feasible, so that
         they prove something."""
         v, z = solution.v, solution.z
@@ -228,8 +220,7 @@ class _Lines:
         )
         rows[self.single] = np.maximum(z[self._rows_at : self._cuts_at], 0)
         cuts = np.maximum(z[self._cuts_at : self._cuts_at + len(self.cuts)], 0)
-        if active is not None:
-            cuts = np.where(active, cuts, 0)
+        cuts = np.where(self.active, cuts, 0)
         row_slope, row_offset = rows @ self.rows, float(rows @ self.row_offsets)
         slope, offset = row_slope + cuts @ self.cuts, row_offset + float(cuts @ self.cut_offsets)
         quadratics = np.zeros(len(self.cones_of))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...engine import Array
-from .. import bounds
 from ..base import BASE, Assumes, Guarantee, Setting
-from ..bounds.half_space import StepLengths
-from ..bounds.theorem import OutsideTheorem
 from ..schedules import AdaGradNorm
+from ..theorem import OutsideTheorem, error_bound_from_slater, path_cost, tightening_cost
+from . import bounds
+from .bounds import StepLengths
 
 if TYPE_CHECKING:
     from .method import HalfSpace
@@ -213,7 +213,7 @@ def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> 
         return
 
     def with_margin(*, slater: float, loss_lipschitz: float, **known: float) -> float:
-        extra = bounds.margin_cost(
+        extra = tightening_cost(
             horizon=horizon,
             margin=margin,
             slater=slater,
@@ -252,7 +252,7 @@ def _moving_regret(
         # Projections may bring the first decisions closer to another comparator: only the diameter
         # bounds the distance.
         start = setting.diameter if isinstance(learner.eta, AdaGradNorm) else radius
-        cost = bounds.path_cost(
+        cost = path_cost(
             path_length=float(setting.path_length or 0),
             diameter=setting.diameter,
             last_step=rule.last_step(**known),
@@ -489,7 +489,5 @@ def _kappa(setting: Setting) -> tuple[float | None, tuple[str, ...]]:
     if known.error_bound is not None:
         return known.error_bound, ("error_bound",)
     if known.slater is not None:
-        return bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter), (
-            "slater",
-        )
+        return error_bound_from_slater(slater=known.slater, distance=setting.diameter), ("slater",)
     return None, ()

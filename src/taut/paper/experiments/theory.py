@@ -11,12 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ... import bounds
 from ...engine import Array
 from ...judge.facts.ranges import trivial_limits
 from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
-from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
+from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting
 from ...learners.base import smallest
 from ...problem.constants import Constants
 from ...problem.domains import Ball
@@ -236,14 +237,14 @@ def worst_case_costs(seeds: int, rounds: int) -> Array:
 
 
 def play(
-    horizons: Sequence[int], seeds: int, seed: int = 0, chosen: Sequence[Case] | None = None
+    horizons: Sequence[int], seeds: int, chosen: Sequence[Case] | None = None
 ) -> xarray.Dataset:
     """Return measured values by (case, seed, horizon), bounds by (case, horizon) and growth
     exponents by case."""
     import xarray as xr
 
     chosen = cases() if chosen is None else chosen
-    c = toy.costs(seeds, max(horizons), seed)
+    c = toy.costs(seeds, max(horizons))
     random = [case for case in chosen if case.stream == RANDOM]
     best = {
         (id(instance), RANDOM): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss

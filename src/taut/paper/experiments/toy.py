@@ -30,13 +30,12 @@ def play(
     choice: Choice,
     horizons: Sequence[int],
     seeds: int,
-    seed: int = 0,
     contestants: Sequence[Contestant] | None = None,
 ) -> xarray.Dataset:
     """Simulate all learners for all horizons and sequences, and record the decisions on one
     sequence."""
     contestants = for_convex_losses() if contestants is None else contestants
-    instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
+    instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY))
     best = hindsight(instance, c, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, instance, c, horizons, seeds, best.loss)
     walk = min(TRAJECTORY, max(horizons))

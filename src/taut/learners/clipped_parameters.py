@@ -7,14 +7,10 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ... import arguments
-from ...problem.constants import Constants
-from .clipped_ogd import clipped_regret, clipped_violation
-from .error_bound import error_bound_from_slater, error_bound_violation
-from .step_sums import Split, Steps, range_of_losses
-from .theorem import Count, Positive, formula
-
-__all__ = ["ClippedParameters", "clipped_objective", "optimal_parameters"]
+from .. import arguments
+from ..problem.constants import Constants
+from .clipped_bounds import Split, clipped_regret, clipped_violation, error_bound_violation
+from .theorem import Count, Positive, Steps, error_bound_from_slater, formula, range_of_losses
 
 
 class ClippedParameters(NamedTuple):
