@@ -3,7 +3,6 @@ a round."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -35,7 +34,7 @@ class Chunk(NamedTuple):
     @property
     def program(self) -> Any:
         """The program that XLA compiled."""
-        return inspect.getclosurevars(self.executable).nonlocals["executable"]
+        return self.executable.program
 
     @property
     def text(self) -> str:
@@ -52,7 +51,8 @@ def chunk_of(learner: Any, problem: Any, stream: Any, **options: Any) -> Chunk:
     make = taut.play.simulation.compiled
 
     def spy(*arguments: Any, **keywords: Any) -> Any:
-        raise _Taken(make(*arguments, **keywords), arguments[-1])
+        executable = make(*arguments, **keywords)
+        raise _Taken(executable, (*arguments[3], executable.blank))
 
     with mock.patch.object(taut.play.simulation, "compiled", spy):
         try:

@@ -154,7 +154,7 @@ class CoversFeedback(Protocol):
 
 def is_random(learner: Any) -> bool:
     """Return whether a learner draws random numbers."""
-    return isinstance(learner, Random) and bool(learner.random)
+    return bool(getattr(learner, "random", False))  # several times faster than isinstance
 
 
 def seeded(learner: Any, state: Any, key: jax.Array) -> Any:

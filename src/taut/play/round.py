@@ -151,25 +151,18 @@ class CheckedRound(FullInformation):
     def linearised(self, x: jax.Array) -> Linearisation:
         """Return g_t(x) with its Jacobian products."""
         values, pull, push = super().linearised(x)
-        stored = computed_once(values)
+        stored = jax.lax.optimization_barrier(values)  # not computed again for each use
         return Linearisation(stored, lambda weights: _nan_if_infinite(pull(weights)), push)
 
     def project(self, x: jax.Array) -> jax.Array:
         """Return the nearest point of the domain B."""
-        return super().project(computed_once(x))
+        return super().project(jax.lax.optimization_barrier(x))
 
     def minimise(self, direction: jax.Array) -> jax.Array:
         """Return the point of the domain B where a linear function is least; NaN if the function
         has a slope that is not finite, which a comparison would not show."""
         point = super().minimise(direction)
         return jnp.where(jnp.all(jnp.isfinite(direction)), point, jnp.nan)
-
-
-def computed_once(x: jax.Array) -> jax.Array:
-    """Return `x` behind a barrier, so that the compiler stores it instead of computing it for each
-    use."""
-    stored: jax.Array = jax.lax.optimization_barrier(x)
-    return stored
 
 
 def _nan_if_infinite(x: jax.Array) -> jax.Array:

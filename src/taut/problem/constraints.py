@@ -157,7 +157,8 @@ class UserConstraints(Constraints):
             entries.extend((key, jnp.shape(leaf)) for key, leaf in _entries(self._output(x, z)))
 
         jax.eval_shape(traced, x, z)
-        return _names_of(entries)
+        named = [key for key, _ in entries if key]
+        return _names_of(entries) if named else None
 
     def _output(self, x: jax.Array, z: Any) -> Any:
         if self.takes_previous:
@@ -216,13 +217,11 @@ def _entries(out: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield path, leaf
 
 
-def _names_of(entries: list[tuple[str, tuple[int, ...]]]) -> tuple[str, ...] | None:
-    """Return a name for each value of arrays with these keys and shapes; None if none has a key.
+def _names_of(entries: list[tuple[str, tuple[int, ...]]]) -> tuple[str, ...]:
+    """Return a name for each value of arrays with these keys and shapes.
 
     A key of several values gets an index; a value without a key is called after its place.
     """
-    if not any(key for key, _ in entries):
-        return None
     arrays = Counter(key for key, _ in entries)
     sizes: Counter[str] = Counter()
     for key, shape in entries:

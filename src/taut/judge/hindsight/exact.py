@@ -3,7 +3,8 @@
 One element (seed, prefix) is solved after the other. If every loss is affine or quadratic, their
 sum is one polynomial and a single program solves for its minimiser. Other smooth losses take Newton
 steps: each minimises the Taylor polynomial of the mean loss over the feasible set and then moves
-towards the minimiser as far as Armijo's rule allows. Losses with kinks take cutting planes.
+towards the minimiser as far as Armijo's rule allows. Losses with kinks take cutting planes. Large
+decisions have large Hessians, so that the first-order method is tried before Newton's.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .feasible_set import Proof, Region
+from .first_order import FEW_PASSES, LARGE, solve_by_first_order
 from .objective import Element, Objective, Taylor, bad_round, relative_gap
 from .program import Level
 from .result import Found, NotCertified
 from .scaling import ScaledConstraints, Scaling, sample_points
 from .structure import (
     fixed_structure,
+    has_kinks,
     probe_varying,
     refuse_concave_loss,
     refuse_loss_below_tangent,
@@ -74,13 +77,19 @@ def solve(
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
     own = simplified(problem.constraints)
     scaling = Scaling.measured(problem, own, stream, ends, rng)
+    objective = Objective(problem, scaling, stream, ends, rng)
+    if not objective.quadratic and scaling.size > LARGE:
+        try:
+            return solve_by_first_order(problem, stream, ends, tolerance, rng, most=FEW_PASSES)
+        except NotCertified:  # for example because losses have kinks
+            pass
+    objective.kinked = not objective.quadratic and has_kinks(objective.loss, stream, ends, rng)
     constraints = ScaledConstraints(problem, own, scaling)
     if constraints.takes_data:
         structure = probe_varying(constraints, stream, ends, rng)
     else:
         structure = fixed_structure(constraints, rng)
     region = Region(constraints, structure, stream, ends)
-    objective = Objective(problem, scaling, stream, ends, rng)
     witnesses = sample_points(scaling, rng, 1 + WITNESSES)[1:]
     states, columns = [], []
     for element in objective.elements:
@@ -108,12 +117,11 @@ def solve(
 def _search(objective: Objective, region: Region, element: Element, tolerance: float) -> State:
     """Newton's method, or cutting planes where losses are not smooth."""
     u, excess = np.zeros(objective.scaling.size), 0.0
-    kinked = objective.kind == "kinked"
     if not objective.quadratic:  # line searches between feasible points stay feasible
         distance = Taylor(0.0, u, np.eye(len(u)))
         start = region.minimise(element, distance, u, START)
         u, excess = start.u, start.excess
-    taylor = objective.taylor(element, u, second=not kinked)
+    taylor = objective.taylor(element, u, second=not objective.kinked)
     if not all(np.isfinite(part).all() for part in taylor):
         bad = bad_round(objective.stream, objective.ends)
         if bad is not None:
@@ -125,7 +133,7 @@ def _search(objective: Objective, region: Region, element: Element, tolerance: f
             "expected numbers"
         )
     state = State(u, excess, taylor)
-    if not kinked:
+    if not objective.kinked:
         state = _newton(objective, region, element, state, tolerance)
     if state.gap > STOP * tolerance and not objective.quadratic:
         state = _cutting_planes(objective, region, element, state, tolerance)
@@ -278,7 +286,7 @@ def _lowest(region: Region, element: Element, planes: _Planes) -> tuple[Array, f
 def _check_convex(objective: Objective, element: Element, state: State, witness: Array) -> None:
     """Evaluate the loss far from the solution, where the proof relies on it lying above its
     tangent."""
-    there = objective.taylor(element, witness, second=objective.kind != "kinked")
+    there = objective.taylor(element, witness, second=not objective.kinked)
     scaling, rounds = objective.scaling, element.rounds
     value, slope = state.taylor.value, state.taylor.slope
     refuse_loss_below_tangent(value, slope, state.u, witness, there.value, rounds, scaling)

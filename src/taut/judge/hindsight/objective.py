@@ -121,10 +121,8 @@ def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
 
 
 class Objective:
-    """The mean losses of the elements.
-
-    `kind` is that of the losses: "affine", "quadratic", "smooth" or "kinked".
-    """
+    """The mean losses of the elements. `kind` is that of the losses: "affine", "quadratic" or
+    "other"."""
 
     def __init__(
         self,
@@ -141,9 +139,10 @@ class Objective:
         self._polynomials: dict[Element, Taylor] | None = None
         if self.kind in ("affine", "quadratic"):
             self._polynomials = self._added_up(common, sample_points(scaling, rng, 1 + PROBES)[1:])
-            self.kind = "smooth" if self._polynomials is None else self.kind
         self.quadratic = self._polynomials is not None
         """Whether the mean losses are polynomials, so that one Newton step ends the search."""
+        self.kinked = False
+        """Whether losses were seen to have kinks, so that they have no Hessians."""
 
     def taylor(self, element: Element, u: Array, second: bool = True) -> Taylor:
         """The Taylor polynomial around `u`. Without `second` its curvature is zero if it needs a

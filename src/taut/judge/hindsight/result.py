@@ -21,7 +21,7 @@ class Found:
     loss: Array
     gap: Array
     violation: Array
-    multipliers: Array | None
+    multipliers: Array
     solver: str
     unit: float
     """See `Hindsight.unit`."""

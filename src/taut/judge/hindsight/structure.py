@@ -83,8 +83,8 @@ def simplified(constraints: Constraints) -> Constraints:
 def loss_kind(
     loss: ScaledLoss, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[str, Array | None]:
-    """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they
-    all have the same."""
+    """ "affine", "quadratic" or "other", judged by sampled rounds; the Hessian if they all have the
+    same."""
     scaling = loss.scaling
     points, data = sample_points(scaling, rng, 7), _sampled_data(stream, ends, rng)
     middles = (points[:1] + points[1:]) / 2
@@ -94,8 +94,7 @@ def loss_kind(
     # The gradient of a quadratic function is affine, so in the middle it is the mean.
     misfit = _share(here + there - 2 * between, here, there, between)
     if not np.all(np.isfinite(misfit)) or misfit.max() > SAME:
-        jump = _jumps(loss, sample_points(scaling, rng, 9), data)
-        return ("kinked" if jump > JUMP else "smooth"), None
+        return "other", None
     change = there - here
     if _share(change - change[:, :1], here, there).max() > SAME:
         return "quadratic", None
@@ -103,12 +102,15 @@ def loss_kind(
     return ("quadratic" if np.any(hessian) else "affine"), hessian
 
 
-def _jumps(loss: ScaledLoss, points: Array, data: Any) -> float:
-    """The largest change of any round's gradient over 1/4096 of a segment, as a share of the
-    gradient: a kink stays when one looks closer, a steep gradient does not."""
-    shares, largest = np.linspace(0, 1, 65)[:, None], 0.0
-    for ends in pairwise(points[1:]):
-        low, high = ends
+def has_kinks(
+    loss: ScaledLoss, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+) -> bool:
+    """Whether the gradient of some sampled round changes over 1/4096 of a segment by more than the
+    share JUMP: a kink stays when one looks closer, a steep gradient does not."""
+    points, data = sample_points(loss.scaling, rng, 9), _sampled_data(stream, ends, rng)
+    shares = np.linspace(0, 1, 65)[:, None]
+    for ends_of_segment in pairwise(points[1:]):
+        low, high = ends_of_segment
         sizes: Array | None = None
         for _ in range(2):
             along = loss.lines(low + shares * (high - low), data)[1]  # (point, round, entry)
@@ -119,8 +121,9 @@ def _jumps(loss: ScaledLoss, points: Array, data: Any) -> float:
             change = np.where(np.isfinite(change), change, 0)
             at = int(np.argmax(change.max(axis=1)))
             low, high = (low + shares[i] * (high - low) for i in (at, at + 1))
-        largest = max(largest, float(change.max()))
-    return largest
+        if change.max() > JUMP:
+            return True
+    return False
 
 
 def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) -> Structure:
