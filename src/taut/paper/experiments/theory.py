@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import bounds
+from ...arena.streams.toy import costs as toy_costs, problem as toy_problem
 from ...engine import Array
 from ...judge.facts.ranges import trivial_limits
 from ...judge.guarantees import translated
@@ -27,7 +28,6 @@ from ...problem.problem import Problem
 from ...problem.transforms import log_sum_exp, squared
 from ...runs import metrics
 from ...sweeps import Cell, sweep
-from . import toy
 
 if TYPE_CHECKING:
     import xarray
@@ -87,7 +87,7 @@ class Case:
 def cases() -> tuple[Case, ...]:
     """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5 with
     the remark on squared constraints, Lemma 1, Proposition 1."""
-    plain, smooth, corners = toy.problem(), smooth_toy(), toy_by_corners()
+    plain, smooth, corners = toy_problem(), smooth_toy(), toy_by_corners()
     strong, inside, squares = strongly_convex_toy(), strongly_convex_toy(0.5), squared(plain)
     found: list[Case] = []
 
@@ -247,7 +247,7 @@ def play(
     import xarray as xr
 
     chosen = cases() if chosen is None else chosen
-    c = toy.costs(seeds, max(horizons))
+    c = toy_costs(seeds, max(horizons))
     random = [case for case in chosen if case.stream == RANDOM]
     best = {
         (id(instance), RANDOM): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss
