@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import taut
-from taut.arena import STREAMS as ALL
-from taut.arena import Stream
+from taut.arena import STREAMS as ALL, Stream
 from taut.arena.comparators import comparator_loss
 from taut.arena.streams import half_spaces
 

@@ -31,8 +31,7 @@ from benchmarks import (
 )
 from benchmarks.compiled import MARK, bodies, chunk_of, operations
 from benchmarks.played import Played, difference, differing
-from benchmarks.walk import Walk
-from benchmarks.walk import row as walk_row
+from benchmarks.walk import Walk, row as walk_row
 
 import taut
 

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 import taut
 from taut.arena import demand
-from taut.cli import commands, origin
-from taut.cli import main as cli
+from taut.cli import commands, main as cli, origin
 
 SOURCE = """
 import jax.numpy as jnp

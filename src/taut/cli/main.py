@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import arena as arena_commands
-from . import commands
+from . import arena as arena_commands, commands
 from .commands import Json, WithJax
 
 if TYPE_CHECKING:

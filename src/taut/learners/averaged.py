@@ -30,7 +30,7 @@ from ..problem.constants import Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.feedback import Batched, Feedback, Noisy
-from ..problem.rounds import Round
+from ..problem.rounds import Round, RoundSeen, with_jacobian
 from .base import (
     BASE,
     Assumes,
@@ -67,34 +67,21 @@ class AveragedState(NamedTuple):
     estimate: Affine | Smooth | Held
 
 
-class _EstimatedRound:
+class _EstimatedRound(RoundSeen):
     """A round with estimated constraints, and with the mean gradient of a block if the decision is
     held."""
 
     def __init__(
         self, round: Round, values: jax.Array, slopes: jax.Array, slope: jax.Array | None = None
     ) -> None:
-        self.round, self.values, self.slopes, self.slope = round, values, slopes, slope
-
-    def loss(self, x: jax.Array) -> jax.Array:
-        return self.round.loss(x)
+        super().__init__(round)
+        self.values, self.slopes, self.slope = values, slopes, slope
 
     def gradient(self, x: jax.Array) -> jax.Array:
         return self.round.gradient(x) if self.slope is None else self.slope
 
     def constraints(self, x: jax.Array) -> Linearisation:
-        slopes = self.slopes.reshape(-1, *x.shape)
-        return Linearisation(
-            self.values,
-            lambda weights: jnp.tensordot(weights, slopes, axes=1),
-            lambda direction: jnp.tensordot(slopes, direction, axes=direction.ndim),
-        )
-
-    def project(self, x: jax.Array) -> jax.Array:
-        return self.round.project(x)
-
-    def minimise(self, direction: jax.Array) -> jax.Array:
-        return self.round.minimise(direction)
+        return with_jacobian(self.values, self.slopes.reshape(-1, *x.shape))
 
 
 @learner_dataclass

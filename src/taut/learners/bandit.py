@@ -33,7 +33,7 @@ from ..problem.constants import Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.feedback import Bandit, Feedback
-from ..problem.rounds import Round
+from ..problem.rounds import Round, RoundSeen, with_jacobian
 from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import Card, Growth
 from .half_space.method import HalfSpace
@@ -59,19 +59,14 @@ class BanditState(NamedTuple):
     key: jax.Array
 
 
-class _ShrunkRound:
+class _ShrunkRound(RoundSeen):
     """What the inner learner sees: an estimated gradient, no constraint, and the shrunk domain."""
 
     def __init__(
         self, round: Round, slope: jax.Array, value: jax.Array, centre: jax.Array, factor: jax.Array
     ) -> None:
-        self.round, self.slope, self.value, self.centre, self.factor = (
-            round,
-            slope,
-            value,
-            centre,
-            factor,
-        )
+        super().__init__(round)
+        self.slope, self.value, self.centre, self.factor = slope, value, centre, factor
 
     def loss(self, x: jax.Array) -> jax.Array:
         return self.value
@@ -80,11 +75,7 @@ class _ShrunkRound:
         return self.slope
 
     def constraints(self, x: jax.Array) -> Linearisation:
-        return Linearisation(
-            -jnp.ones((1,), x.dtype),
-            lambda weights: jnp.zeros_like(x),
-            lambda direction: jnp.zeros((1,), x.dtype),
-        )
+        return with_jacobian(-jnp.ones((1,), x.dtype), jnp.zeros((1, *x.shape), x.dtype))
 
     def project(self, x: jax.Array) -> jax.Array:
         # Pi onto c + s (B - c) is c + s (Pi_B(c + (x - c) / s) - c).

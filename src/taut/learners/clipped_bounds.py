@@ -38,7 +38,6 @@ from .theorem import (
     OutsideTheorem,
     Positive,
     Power,
-    Share,
     Steps,
     diameter_of,
     formula,
@@ -154,12 +153,6 @@ class _Game:
         """F."""
         return range_of_losses(loss_range, self.loss_lipschitz, 2 * self.radius)
 
-    def regret(self, steps: Steps, diameter: float | None = None) -> float:
-        """(*) divided by eta_t and summed by parts, with the violation's term dropped."""
-        split, across = self.split, diameter_of(diameter, self.radius)
-        loss = split.loss_lipschitz**2 * steps.sum(self.horizon) / 2
-        return steps.distance_term(self.horizon, self.radius, across) + split.loss_factor * loss
-
     def squared(self, steps: Steps, spread: float) -> float:
         """(*) summed as it stands, with f_t(x_t) - f_t(x) >= -spread."""
         split = self.split
@@ -169,34 +162,41 @@ class _Game:
 
 
 @formula_of(_Game)
-def clipped_regret(game: _Game, *, eta: Positive) -> float:
-    r"""Regret of Clipped-OGD with a fixed step: R^2 / (2 eta) + eta T A G_f^2 / 2
-        (Theorem 1, Proposition 3).
+def clipped_regret(
+    game: _Game, *, eta: Positive, beta: Power = 0.0, diameter: Positive | None = None
+) -> float:
+    r"""Regret of Clipped-OGD with the step eta_t = eta / t^beta, 0 for a fixed one (Theorem 1,
+    Proposition 3; every horizon at once if beta > 0).
 
-    A = m + 1, and in the form "sharp" A = 2 sigma / (2 sigma - m G_g^2), which is below 2 for
-    sigma >= m G_g^2. At eta = R / (G_f sqrt((m+1) T)) the value is R G_f sqrt((m+1) T). The step
-    printed in Theorem 1, 1 / (G sqrt((m+1) R T)), has a wrong power of R: it makes the value
+    (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2 + (A G_f^2 / 2) sum_t eta_t, D = `diameter` of the
+    domain, 2 R where it is not given: R^2 / (2 eta) + eta T A G_f^2 / 2 with a fixed step. A = m +
+    1, and in the form "sharp" A = 2 sigma / (2 sigma - m G_g^2), which is below 2 for sigma >= m
+    G_g^2. At eta = R / (G_f sqrt((m+1) T)) the value is R G_f sqrt((m+1) T). The step printed in
+    Theorem 1, 1 / (G sqrt((m+1) R T)), has a wrong power of R: it makes the value
     (G sqrt((m+1) T) / 2)(R^(5/2) + R^(-1/2)); both follow from this formula.
     """
-    return game.regret(Steps(eta))
+    split, steps, across = game.split, Steps(eta, beta), diameter_of(diameter, game.radius)
+    loss = split.loss_lipschitz**2 * steps.sum(game.horizon) / 2
+    return steps.distance_term(game.horizon, game.radius, across) + split.loss_factor * loss
 
 
 @formula_of(_Game)
 def clipped_squared_violation(
-    game: _Game, *, eta: Positive, loss_range: NonNegative | None = None
+    game: _Game, *, eta: Positive, beta: Power = 0.0, loss_range: NonNegative | None = None
 ) -> float:
-    r"""Sum over all rounds and constraints of [g_i(x_t)]_+^2
-        (Theorem 1, Proposition 3); so also for one i.
+    r"""Sum over all rounds and constraints of [g_i(x_t)]_+^2, so also for one i, with the step
+    eta_t = eta / t^beta (Theorem 1, Proposition 3).
 
-    (sigma eta / alpha)(R^2 / (2 eta) + eta T A G_f^2 / 2 + F T), alpha = 1 - (m+1) G_g^2 / (2
-    sigma).
+    (sigma / alpha)(R^2 / 2 + (A G_f^2 / 2) sum_t eta_t^2 + F sum_t eta_t), alpha = 1 - (m+1) G_g^2
+    / (2 sigma). Summing (*) divided by eta_t and undoing the weights by Abel summation gives the
+    same but for an extra term in log T.
     """
-    return game.squared(Steps(eta), game.spread(loss_range))
+    return game.squared(Steps(eta, beta), game.spread(loss_range))
 
 
 @formula_of(_Game)
 def clipped_violation(
-    game: _Game, *, eta: Positive, loss_range: NonNegative | None = None
+    game: _Game, *, eta: Positive, beta: Power = 0.0, loss_range: NonNegative | None = None
 ) -> float:
     """Sum over rounds of [g_i(x_t)]_+, for each i, and of max_i [g_i(x_t)]_+
         (Propositions 2 and 3).
@@ -204,40 +204,6 @@ def clipped_violation(
     sqrt(T Q), Q the bound on the squared violation, by Cauchy-Schwarz; max_i [g_i]_+^2 <= sum_i
     [g_i]_+^2. The sum over all i and t is at most sqrt(m) times this number.
     """
-    return math.sqrt(game.horizon * game.squared(Steps(eta), game.spread(loss_range)))
-
-
-@formula_of(_Game)
-def clipped_anytime_regret(
-    game: _Game, *, eta: Positive, beta: Share = 0.5, diameter: Positive | None = None
-) -> float:
-    r"""Regret with the step eta_t = eta / t^beta, for every horizon at once.
-
-    (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2 + (A G_f^2 / 2) sum_t eta_t, D = `diameter` of the
-    domain, 2 R where it is not given. At beta = 1/2 the sum is at most 2 eta sqrt(T).
-    """
-    return game.regret(Steps(eta, beta), diameter)
-
-
-@formula_of(_Game)
-def clipped_anytime_squared_violation(
-    game: _Game, *, eta: Positive, beta: Share = 0.5, loss_range: NonNegative | None = None
-) -> float:
-    r"""Sum over rounds and constraints of [g_i(x_t)]_+^2 with the step eta_t = eta / t^beta, every
-    horizon.
-
-    (sigma / alpha)(R^2 / 2 + (A G_f^2 / 2) sum_t eta_t^2 + F sum_t eta_t). Summing (*) divided by
-    eta_t and undoing the weights by Abel summation gives the same but for an extra term in log T.
-    """
-    return game.squared(Steps(eta, beta), game.spread(loss_range))
-
-
-@formula_of(_Game)
-def clipped_anytime_violation(
-    game: _Game, *, eta: Positive, beta: Share = 0.5, loss_range: NonNegative | None = None
-) -> float:
-    """Sum over rounds of [g_i(x_t)]_+, each i, and of the largest, with the step eta_t = eta /
-    t^beta."""
     return math.sqrt(game.horizon * game.squared(Steps(eta, beta), game.spread(loss_range)))
 
 

@@ -185,11 +185,7 @@ class ClippedOGD(StepsFromDecision, Learner):
             found += _strongly_convex(1 / law.scale, sigma, setting, horizon)
             found += _error_bound({"strong_convexity": 1 / law.scale}, sigma, setting, horizon)
         else:
-            found += (
-                _fixed_step(law.scale, sigma, setting, horizon)
-                if law.beta == 0
-                else _decaying_step(law, sigma, setting, horizon)
-            )
+            found += _theorem_1(law, sigma, setting, horizon)
             step = {"eta": law.scale, "beta": law.beta, "strong_convexity": None}
             found += _error_bound(step, sigma, setting, horizon)
         start = setting.initial_violation
@@ -234,35 +230,22 @@ def _sigma(slope: float, count: int, alpha: float) -> float:
 CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
 
 
-def _fixed_step(eta: float, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-    """Theorem 1 and Propositions 2 and 3."""
-    step: dict[str, Any] = {"horizon": horizon, "eta": eta, "sigma": sigma, "form": "sharp"}
-    fixed = setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", **step)
-    yield setting.along_path(fixed, eta)
-    squared = bounds.clipped_squared_violation
-    yield setting.evaluate("squared violation", squared, "Theorem 1", **step)
-    yield setting.evaluate("violation", bounds.clipped_violation, "Propositions 2 and 3", **step)
-
-
-def _decaying_step(
-    law: PowerLaw, sigma: float, setting: Setting, horizon: int
-) -> Iterator[Guarantee]:
-    """Theorem 1 for eta_t = eta / t^beta, beta < 1."""
-    source = "Theorem 1, anytime"
-    step: dict[str, Any] = {
-        "horizon": horizon,
-        "eta": law.scale,
-        "beta": law.beta,
-        "sigma": sigma,
-        "form": "sharp",
-    }
-    fixed = setting.evaluate("regret", bounds.clipped_anytime_regret, source, **step)
+def _theorem_1(law: PowerLaw, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """Theorem 1 and Propositions 2 and 3 for eta_t = eta / t^beta, beta < 1."""
+    given = partial(
+        setting.evaluate,
+        horizon=horizon,
+        eta=law.scale,
+        beta=law.beta,
+        sigma=sigma,
+        form="sharp",
+    )
+    source = "Theorem 1, anytime" if law.beta else "Theorem 1"
+    fixed = given("regret", bounds.clipped_regret, source)
     yield setting.along_path(fixed, law.scale / horizon**law.beta)
-    for quantity, formula in (
-        ("squared violation", bounds.clipped_anytime_squared_violation),
-        ("violation", bounds.clipped_anytime_violation),
-    ):
-        yield setting.evaluate(quantity, formula, source, **step)
+    yield given("squared violation", bounds.clipped_squared_violation, source)
+    source = source if law.beta else "Propositions 2 and 3"
+    yield given("violation", bounds.clipped_violation, source)
 
 
 def _strongly_convex(

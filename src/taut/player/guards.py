@@ -246,13 +246,10 @@ def check_reaction(reaction: Any, name: str = "on_refuted") -> None:
 def thresholds(problem: Problem, tolerance: float, dtype: Any) -> Array:
     """Return what the extremes of a round are compared with: the stated constants in the order of
     `NAMES`, then the violation that is tolerated. Estimated constants are not stated."""
-    known = problem.constants
-    stated = [
-        np.inf
-        if getattr(known, name) is None or name in known.estimated
-        else float(getattr(known, name)) * (1 + SLACK)
-        for name in NAMES
-    ]
+    known, stated = problem.constants, []
+    for name in NAMES:
+        constant = np.inf if name in known.estimated else getattr(known, name)
+        stated.append(np.inf if constant is None else float(constant) * (1 + SLACK))
     with np.errstate(over="ignore"):
         return np.asarray([*stated, tolerance], dtype)
 

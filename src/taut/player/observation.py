@@ -61,7 +61,7 @@ def play(player: Player, z: Any, played: Any, numbers: Measured) -> None:
     arrays, told, data = _revealed(player, z, before)
     accept(player, arrays, told, report, changed=played is not None)
     if player._learns_of_data:
-        remember(player, data, player.round - 1)
+        remember(player, data)
 
 
 def _measured(player: Player, before: Any, numbers: Measured) -> tuple[Any, Array]:
@@ -119,7 +119,7 @@ def finish(player: Player, given: bool) -> None:
         )
     arrays, report, data = player._asked
     accept(player, arrays, report, report)
-    remember(player, data, player.round - 1)
+    remember(player, data)
 
 
 def accept(
@@ -147,11 +147,11 @@ def accept(
         player._make_room(2 * player._room)
 
 
-def remember(player: Player, data: Any, round: int) -> None:
-    """Remember the data of a round that was accepted."""
+def remember(player: Player, data: Any, round: int | None = None) -> None:
+    """Remember the data of a round that was accepted, by default the last one."""
     player._data.remember(data)
     if player._last_data.kept:
-        player._last_data.remember(data, round)
+        player._last_data.remember(data, player.round - 1 if round is None else round)
     player._learns_of_data = player._last_data.kept
 
 

@@ -34,8 +34,7 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.run import AdviceFacts, advice_facts
 from ..runs.totals import Totals
-from . import file as player_file
-from . import observation
+from . import file as player_file, observation
 from .data import DataTypes, check_round, constraint_count
 from .guards import EVENTS, Event, alarm, as_limits, check_reaction, happened, refused, thresholds
 from .memory import History, LastData, MissingRounds, Weights
@@ -187,7 +186,7 @@ class Player(Displayed):
     ) -> None:
         """Begin with a state that has so many slots, if it grows, and fix how it is packed."""
         self._room, problem = room, self.problem
-        sized = with_room(self.learner, room)
+        sized = self.learner if room is None else with_room(self.learner, room)
         ready = as_arrays(through(sized, self.feedback), self._dtype)
         if is_random(ready):
             key = first_key() if key is None else key

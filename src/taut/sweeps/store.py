@@ -19,8 +19,7 @@ import numpy as np
 
 from .. import files, storage
 from ..engine import Array
-from ..runs import file as run_file
-from ..runs import labels
+from ..runs import file as run_file, labels
 from ..runs.run import Run
 from ..runs.totals import Totals
 from ..storage import write_atomically

@@ -94,7 +94,7 @@ def test_theorem_1_near_the_smallest_sigma(off, form):
 @pytest.mark.parametrize("beta", [0.5, 0.5 + 1e-10, 0.5 - 1e-10, 1e-9, 1 - 1e-9])
 def test_sums_of_steps_near_powers_that_need_a_logarithm(beta):
     horizon, eta = 1000, 0.2
-    found = bounds.clipped_anytime_regret(
+    found = bounds.clipped_regret(
         horizon=horizon,
         eta=eta,
         beta=beta,

@@ -92,10 +92,10 @@ def test_anytime_guarantees_hold_at_every_horizon(name, beta):
         for i in range(len(eta)):
             common = {"horizon": horizon, "eta": eta[i], "sigma": sigma[i], "beta": beta, **known}
             for form in FORMS[1:]:
-                q = bounds.clipped_anytime_squared_violation(**common, form=form)
-                assert regret[i] <= bounds.clipped_anytime_regret(**common, form=form)
+                q = bounds.clipped_squared_violation(**common, form=form)
+                assert regret[i] <= bounds.clipped_regret(**common, form=form)
                 assert squares[i, :horizon].sum() <= q
-                assert runs.v[i, :horizon].max(axis=1).sum() <= bounds.clipped_anytime_violation(
+                assert runs.v[i, :horizon].max(axis=1).sum() <= bounds.clipped_violation(
                     **common, form=form
                 )
             x = game.vertices[0]  # any feasible decision will do
@@ -122,7 +122,7 @@ def test_one_round_of_anytime_is_the_fixed_step():
     }
     assert bounds.clipped_regret(**common) == pytest.approx(4 / 0.6 + 0.3 * 3 * 2.25 / 2)
     # the sum of one step is rounded up by 3.6 % (Hermite-Hadamard at its worst)
-    assert bounds.clipped_anytime_regret(**common) == pytest.approx(
+    assert bounds.clipped_regret(**common, beta=0.5) == pytest.approx(
         4 / 0.6 + 0.3 * 3 * 2.25 / 2, rel=0.01
     )
 

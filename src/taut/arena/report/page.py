@@ -15,8 +15,7 @@ from ...engine import VERSION
 from ...judge.over_seeds import Interval
 from ...learners import LEARNERS
 from ...plots.families import FAMILIES, OTHERS, family_of
-from .. import results as stored
-from .. import statistics, suite
+from .. import results as stored, statistics, suite
 from ..entries import FACTORS, THEORY, known_card
 from ..results import Result
 from ..score import (

@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ... import storage
-from ...display import latex as tex
-from ...display import markdown as cell
-from ...display import markdown_code
+from ...display import latex as tex, markdown as cell, markdown_code
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from .. import results as stored

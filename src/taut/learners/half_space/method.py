@@ -65,8 +65,7 @@ from ..schedules import (
     check_non_negative,
     check_positive,
 )
-from . import bounds
-from . import guarantees as half_space_guarantees
+from . import bounds, guarantees as half_space_guarantees
 from .announced import enforced
 from .cuts import (
     Cuts,
