@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -45,7 +44,10 @@ ENTRIES = 2**23
 """Entries of constraint gradients that are computed at a time at probes, at most."""
 WALK = 200
 """Steps of a walk from outside the domain to the feasible set."""
-_length = partial(np.linalg.norm, axis=-1)
+
+
+def _length(vectors: Array) -> Array:
+    return np.asarray(np.linalg.norm(vectors, axis=-1))
 
 
 @dataclass(frozen=True)

@@ -261,9 +261,9 @@ def legend_inside(axes: Axes) -> None:
         axes.legend(list(handles.values()), list(handles), fontsize=7, **frame)
 
 
-def label_panels(panels: Sequence[Axes], titles: Sequence[str]) -> None:
+def label_panels(panels: Sequence[Axes], titles: Sequence[str], letters: str = "abcdefgh") -> None:
     """(a), (b), (c) and a title above every panel."""
-    for letter, axes, title in zip("abcdefgh", panels, titles, strict=False):
+    for letter, axes, title in zip(letters, panels, titles, strict=False):
         axes.set_title(f"({letter}) {title}")
 
 
