@@ -369,6 +369,14 @@ class Setting:
         rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
         return Guarantee(quantity, float(bound), source, rests, "", expected)
 
+    def less_convex_than(self, modulus: float) -> str:
+        """Say why losses are not known to have this modulus, which a step is for; empty if they
+        are."""
+        known = self.constants.strong_convexity
+        if modulus <= known * (1 + 1e-12):
+            return ""
+        return f"the step is for losses with H = {modulus:g}; they are known to have H = {known:g}"
+
     def along_path(
         self, fixed: Guarantee, last_step: float, diameter: float | None = None
     ) -> Guarantee:

@@ -115,11 +115,8 @@ def _rule(learner: HalfSpace, setting: Setting, horizon: int) -> _Rule | str:
         regret = partial(bounds.half_space_regret, horizon=horizon, eta=law.scale, beta=law.beta)
         return _Rule(source, regret, lengths, needs, law.scale / horizon**law.beta)
     modulus = 1 / law.scale
-    if modulus > known.strong_convexity * (1 + 1e-12):
-        return (
-            f"the step is 1 / (H (t + shift)) with H = {modulus:g}; the losses are known to have "
-            f"{known.strong_convexity:g}"
-        )
+    if why := setting.less_convex_than(modulus):
+        return why
     regret = partial(
         bounds.strong_half_space_regret, horizon=horizon, strong_convexity=modulus, shift=shift
     )
