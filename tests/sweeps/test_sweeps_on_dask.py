@@ -148,7 +148,7 @@ def test_cells_that_raise_or_kill_or_play_without_end(client, tmp_path):
         one.message for one in found.failed if one.name == "endless"
     )
     assert_same(found, listed)
-    assert found.resume().played == 0
+    assert taut.sweep([*bad, *listed], client, folder=tmp_path).played == 0
 
 
 def test_a_worker_that_hangs_is_replaced(client, monkeypatch):
