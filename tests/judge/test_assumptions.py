@@ -184,9 +184,10 @@ def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
         edge = rng.uniform(size=(400, 1))
         points = np.concatenate([-edge, edge - 1], axis=1).astype(np.float32)
         order = rng.permutation(400)
-        partner, found = points[order], probe(problem, points, order, np.zeros((1, 2), np.float32))
+        found = probe(problem, points, order, np.zeros((1, 2), np.float32))
         assert found["excess_gap"].min() < 0
-        probes = _Probes(problem, points, None, None, partner, found)
+        probes = _Probes(problem, None, points, None, None, None)
+        vars(probes).update(order=order, values=found)
         judged = _convex(probes, "constraints", "excess", None)
     assert judged.status == status, judged.detail
 
@@ -207,3 +208,14 @@ def test_probes_in_numpy_and_by_jax_agree(known, monkeypatch):
         np.testing.assert_allclose(value, there[name], rtol=1e-9, atol=1e-12, err_msg=name)
     for one, other in zip(walked, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_proven_is_not_probed(monkeypatch):
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    )
+    run = taut.simulate(problem, np.random.default_rng(0).uniform(size=(50, 2)))
+    monkeypatch.setattr(assumptions, "probe", None)
+    status = {one.name: one.status for one in run.certificate().assumptions}
+    assert status["convex losses"] == status["convex constraints"] == PROVEN
+    assert status["loss_lipschitz"] == status["loss_range"] == PROVEN

@@ -33,7 +33,7 @@ from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
 from .hindsight.result import NotCertified
 from .observed import observe
-from .rows import PLAYED_REGRET, certificate_of
+from .rows import PLAYED_REGRET, certificate_of, promised
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
 
@@ -284,7 +284,8 @@ def with_checks(case: Case, key: jax.Array | None = None) -> Case:
     if seen is None:
         return case
     feasible = getattr(case.learner, "feasible", None)
-    checks = assumptions.check(case.played, case.source, key, seen, feasible, facts)
+    rests = {name for guarantee in promised(case) for name in guarantee.assumptions}
+    checks = assumptions.check(case.played, case.source, key, seen, feasible, facts, rests)
     if case.scored is not case.played and case.source is not None:
         rounds = None
         if case.scored.constraints.takes_data:
