@@ -1,5 +1,7 @@
 """Programs in NumPy: every operation against JAX, on random numbers of all types."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -88,11 +90,17 @@ UNCLAIMED = {
 }
 
 
+@cache
+def cases(dtype):
+    """The operations by their names."""
+    found = operations(np.random.default_rng(0), dtype)
+    return {name: (function, inputs) for name, function, inputs in found}
+
+
 @pytest.mark.parametrize("name", UNCLAIMED)
 def test_what_numpy_does_otherwise_is_left_to_the_compiler(name):
     for dtype in UNCLAIMED[name]:
-        cases = {n: (f, inputs) for n, f, inputs in operations(np.random.default_rng(0), dtype)}
-        function, inputs = cases[name]
+        function, inputs = cases(dtype)[name]
         assert in_numpy(jax.make_jaxpr(function)(*inputs), 1) is None, dtype
 
 

@@ -26,10 +26,8 @@ from ..play.round import Game
 from ..player.steps import SHORT, Layout, PlayerState, Step, begun, taken
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
-from .members import Id, hash_of
+from .members import Arrays, Id, hash_of
 
-Arrays = list[Array]
-"""One array for each packed part of a state, whose first axis is the member."""
 SIZES = (16, 256, 2048)
 """Members of a block. One that is not full is padded to the next size."""
 LARGEST = 2**20

@@ -10,11 +10,10 @@ import jax
 import numpy as np
 
 from .. import arguments
-from ..engine import Array, default_float
-from ..play.announced import check_announced_count
+from ..engine import Array
+from ..play.announced import check_announced_count, traced_count
 from ..problem.compatibility import cast_data, count_constraints
 from ..problem.problem import Problem
-from ..problem.tracing import UnusableOutput
 from .guards import Refused
 
 LeafType = tuple[tuple[int, ...], np.dtype[Any]]
@@ -156,9 +155,10 @@ def constraint_count(
         announced: whether to count announced constraints.
     """
     name = "announced_count" if announced else "count"
+    constraints = problem.announced if announced else problem.constraints
     known = problem.announced_count if announced else problem.constants.constraint_count
     if known is None:
-        known = traced_count(problem, problem.announced if announced else problem.constraints, data)
+        known = 0 if constraints is None else traced_count(problem, constraints, data)
     if given is None:
         if known is None:
             raise ValueError(
@@ -166,7 +166,7 @@ def constraint_count(
                 f"round's data: {owner}(..., {name}=m)"
             )
         return known
-    if announced and problem.announced is None:
+    if constraints is None:
         raise ValueError(
             f"announced_count: got {given}; expected None for a problem without announced "
             "constraints"
@@ -175,21 +175,6 @@ def constraint_count(
     if known is not None and known != count:
         raise ValueError(f"{name}: got {count}; expected {known}, as the problem has")
     return count
-
-
-def traced_count(problem: Problem, constraints: Any, data: Any) -> int | None:
-    """Return how many values constraints have with these data; None if they need others. Without
-    constraints it is 0."""
-    if constraints is None:
-        return 0
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    try:
-        values = jax.eval_shape(lambda x, z: constraints.values(x, problem.given(z, x)), x, data)
-    except UnusableOutput:
-        raise
-    except Exception:  # whatever a user's function raises when its data are missing
-        return None
-    return int(values.shape[0])
 
 
 def checked_measurements(

@@ -29,13 +29,14 @@ from ..problem.evaluation import constraint_evaluation, loss_evaluation
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..runs.totals import Totals
-from .data import example_of
+from .data import DataTypes, example_of
 from .guards import as_limits, check_reaction
 from .memory import MissingRounds
 from .observation import LOST
 from .steps import PlayerState, with_room
 
 if TYPE_CHECKING:
+    from ..fleet.fleet import Fleet
     from .player import Player
 
 
@@ -51,19 +52,11 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
     """Return header and arrays of a file."""
     arguments.flag("history", history)
     with player._lock:
-        problem, names, structure = player.problem, player.constraint_names, player._data.structure
-        if player._fingerprint is None or player._fingerprint[0] != structure:
-            player._fingerprint = structure, fingerprint(problem, structure, player._dtype)
+        problem, names = player.problem, player.constraint_names
         header = {
             "what": "player",
             "format": FORMAT,
-            "version": VERSION,
-            "learner": files.pack(player.learner),
-            "domain": problem.domain.to_dict(),
-            "count": player._data.counts[0],
-            "dtype": str(player._dtype),
-            "data": player._data.described(),
-            "problem": tag_of(problem, names, structure),
+            **described(player, player._data),
             "history": player._history.asked,
             "rounds": [player.observed, player.unknown, player._changed],
         }
@@ -84,10 +77,39 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
             "history": player._history.to_arrays() if history else {},
             "first": {"0": player._first},
             "missing": player._missing.to_arrays(math.prod(player._shape)),
-            "problem": player._fingerprint[1],
+            "problem": fingerprint_of(player, player._data.structure),
             "last": player._last_data.to_arrays(),
         }
         return header, as_arrays(parts)
+
+
+def described(owner: Player | Fleet, data: DataTypes) -> dict[str, Any]:
+    """Return what a header says of a player or of a fleet, and of the data of its rounds."""
+    problem, names = owner.problem, owner.constraint_names
+    coordinates = problem.coordinate_names
+    return {
+        "version": VERSION,
+        "learner": files.pack(owner.learner),
+        "domain": problem.domain.to_dict(),
+        "count": data.counts[0],
+        "dtype": str(owner._dtype),
+        "data": data.described(),
+        "problem": {
+            "shape": list(problem.domain.shape),
+            "coordinate_names": None if coordinates is None else list(coordinates),
+            "constraint_names": None if names is None else list(names),
+            "previous": problem.previous,
+            "data": data.structure,
+        },
+    }
+
+
+def fingerprint_of(owner: Player | Fleet, structure: Any) -> dict[str, Array]:
+    """Return the fingerprint of the problem of a player or of a fleet for data of this structure.
+    It is computed once."""
+    if owner._fingerprint is None or owner._fingerprint[0] != structure:
+        owner._fingerprint = structure, fingerprint(owner.problem, structure, owner._dtype)
+    return owner._fingerprint[1]
 
 
 def loaded(
@@ -377,24 +399,6 @@ def _whole(number: Any) -> int:
     return number
 
 
-def tag_of(problem: Problem, names: tuple[str, ...] | None, structure: Any) -> dict[str, Any]:
-    """Return the part of a tag that fits into JSON.
-
-    Arguments:
-        problem: the problem.
-        names: the names of its constraints, which may have come with data.
-        structure: what `skeleton` returned for the data; None if there were none.
-    """
-    coordinates = problem.coordinate_names
-    return {
-        "shape": list(problem.domain.shape),
-        "coordinate_names": None if coordinates is None else list(coordinates),
-        "constraint_names": None if names is None else list(names),
-        "previous": problem.previous,
-        "data": structure,
-    }
-
-
 def fingerprint(
     problem: Problem, structure: Any, dtype: Any, points: Array | None = None
 ) -> dict[str, Array]:
@@ -402,7 +406,7 @@ def fingerprint(
 
     Arguments:
         problem: the problem.
-        structure: what `skeleton` returned for the data. Without it, only constraints that take no
+        structure: that of `DataTypes` for the data. Without it, only constraints that take no
             data are evaluated.
         dtype: the float type of the player.
         points: the decisions of another fingerprint; by default some of the domain.
@@ -463,7 +467,7 @@ def differences(
     Arguments:
         problem: the problem.
         names: the names of its constraints; None if they are not known.
-        tag: what `tag_of` returned.
+        tag: the part "problem" of its header.
         saved: what `fingerprint` returned.
         dtype: the float type of the player.
     """

@@ -24,7 +24,7 @@ from ..problem.feedback import Delayed
 from ..problem.problem import Problem
 from . import steps
 from .data import checked_measurements
-from .guards import Refused, alarm, check_flags, refused
+from .guards import Refused, alarm, check_flags, refuse_outside, refused
 from .memory import Pending
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def play(player: Player, z: Any, played: Any, numbers: Measured) -> None:
     arrays, told, data = _revealed(player, z, before)
     accept(player, arrays, told, report, changed=played is not None)
     if player._learns_of_data:
-        remember(player, data, player.round - 1)
+        remember(player, data)
 
 
 def _measured(player: Player, before: Any, numbers: Measured) -> tuple[Any, Array]:
@@ -86,7 +86,7 @@ def _revealed(player: Player, z: Any, before: Any) -> tuple[Any, Array, Any]:
     if data is None:  # rarely: walking a tree takes time
         data = player._data.cast(player.problem.arrange(z))
     if player._guard is not None:
-        player._guard.refuse(data, player.round, player._last_data.last)
+        refuse_outside(player._guard, data, player.round, player._last_data.last)
     if player._begun is not None:
         check_announced_data(player, data)
     arrays, report = player._steps.take(steps.revealed, before, data)
@@ -119,7 +119,7 @@ def finish(player: Player, given: bool) -> None:
         )
     arrays, report, data = player._asked
     accept(player, arrays, report, report)
-    remember(player, data, player.round - 1)
+    remember(player, data)
 
 
 def accept(
@@ -147,11 +147,11 @@ def accept(
         player._make_room(2 * player._room)
 
 
-def remember(player: Player, data: Any, round: int) -> None:
-    """Remember the data of a round that was accepted."""
+def remember(player: Player, data: Any, round: int | None = None) -> None:
+    """Remember the data of a round that was accepted, by default the last one."""
     player._data.remember(data)
     if player._last_data.kept:
-        player._last_data.remember(data, round)
+        player._last_data.remember(data, player.round - 1 if round is None else round)
     player._learns_of_data = player._last_data.kept
 
 
@@ -410,7 +410,7 @@ def observe_late(player: Player, round: int, z: Any) -> None:
             if player._guard is not None:
                 earlier = player._last_data.last
                 known = earlier if earlier is not None and earlier[0] < number else None
-                player._guard.refuse(data, number, known)
+                refuse_outside(player._guard, data, number, known)
             x, previous = (
                 None if flat is None else flat.reshape(player._shape).astype(player._dtype)
                 for flat in (late.decision, late.previous)

@@ -186,7 +186,7 @@ class Player(Displayed):
     ) -> None:
         """Begin with a state that has so many slots, if it grows, and fix how it is packed."""
         self._room, problem = room, self.problem
-        sized = with_room(self.learner, room)
+        sized = self.learner if room is None else with_room(self.learner, room)
         ready = as_arrays(through(sized, self.feedback), self._dtype)
         if is_random(ready):
             key = first_key() if key is None else key

@@ -280,8 +280,9 @@ def _of_player(
 def _packed(step: Step, layout: Layout, fixed: Any, state: Any, given: Any) -> tuple[Any, ...]:
     """Take a step from packed arrays to packed arrays."""
     after, told = taken(step, layout, fixed, state, given)
-    flags, loss = (jnp.asarray(number, after.x.dtype)[None] for number in told[:2])
-    header = jnp.concatenate([flags, loss, told.excess, told.x.ravel(), told.extremes])
+    flags, loss = jnp.asarray(told.flags, after.x.dtype), jnp.asarray(told.loss, after.x.dtype)
+    parts = [flags[None], loss[None], told.excess, told.x.ravel(), told.extremes]
+    header = jnp.concatenate(parts)
     return layout.state.pack(after, header, jnp)
 
 

@@ -72,8 +72,9 @@ class Pool:
     lengths: list[float] = field(default_factory=list)
     hessians: list[Array | None] = field(default_factory=list)
     used: list[int] = field(default_factory=list)
+    marks: list[Any] = field(default_factory=list)
+    """What two cuts that are the same up to rounding have in common."""
     clock: int = 0
-    _known: set[Any] = field(default_factory=set)
 
     def add(self, tangent: Tangent) -> bool:
         """Keep a tangent, unless it is known already."""
@@ -83,10 +84,10 @@ class Pool:
                 return False
             length = 1.0  # 0 @ u <= -value: no point satisfies it, and the solver will say so
         slope, offset = tangent.slope / length, tangent.offset / length
-        mark = _mark(tangent.key, slope, offset)
-        if mark in self._known:
+        mark = (tangent.key, *np.round(np.append(slope, offset), 12).tolist())
+        if mark in self.marks:
             return False
-        self._known.add(mark)
+        self.marks.append(mark)
         self.keys.append(tangent.key)
         self.slopes.append(slope)
         self.offsets.append(offset)
@@ -108,12 +109,6 @@ class Pool:
             marks &= np.asarray([last[key] == i for i, key in enumerate(self.keys)], bool)
         return None if marks.all() else marks
 
-    def hessian(self, multipliers: Array) -> Array | None:
-        """The weighted curvature of the cuts' constraints, None if it is zero."""
-        used = np.flatnonzero(multipliers > NEGLIGIBLE_CURVATURE * multipliers.max(initial=0))
-        hessians = [multipliers[i] * one for i in used if (one := self.hessians[i]) is not None]
-        return np.sum(np.clip(hessians, -HUGE, HUGE), axis=0) if hessians else None
-
     def mark_used(self, multipliers: Array) -> None:
         """Note which cuts have multipliers."""
         for i in np.flatnonzero(multipliers > USED * multipliers.max(initial=0)):
@@ -125,15 +120,9 @@ class Pool:
         if len(self.keys) <= limit:
             return
         keep = np.sort(np.argsort(np.asarray(self.used), kind="stable")[-limit:])
-        for name in ("keys", "slopes", "offsets", "lengths", "hessians", "used"):
+        for name in ("keys", "slopes", "offsets", "lengths", "hessians", "used", "marks"):
             values = getattr(self, name)
             setattr(self, name, [values[i] for i in keep])
-        self._known = set(map(_mark, self.keys, self.slopes, self.offsets))
-
-
-def _mark(key: Key, slope: Array, offset: float) -> Any:
-    """What two cuts that are the same up to rounding have in common."""
-    return (key, *np.round(np.append(slope, offset), 12).tolist())
 
 
 class Region:
@@ -266,12 +255,21 @@ class Region:
     def _curvature(self, pool: Pool, minimiser: ProvenMinimiser, taylor: Taylor) -> Array | None:
         """The weighted curvature of the active constraints; None if there is none, or if it comes
         from multipliers that do not exist."""
-        hessian = pool.hessian(minimiser.cuts)
-        for i, multiplier in enumerate(minimiser.quadratics):
-            own = float(multiplier) / self.sizes[i] * self.structure.hessians[i]
-            hessian = own + (0 if hessian is None else hessian)
+        parts = [
+            float(multiplier) / size * hessian
+            for multiplier, size, hessian in zip(
+                minimiser.quadratics, self.sizes, self.structure.hessians, strict=False
+            )
+        ]
+        used = NEGLIGIBLE_CURVATURE * minimiser.cuts.max(initial=0)
+        for multiplier, hessian in zip(minimiser.cuts, pool.hessians, strict=True):
+            if multiplier > used and hessian is not None:
+                parts.append(np.clip(multiplier * hessian, -HUGE, HUGE))
+        if not parts:
+            return None
+        curvature = np.sum(parts, axis=0)
         largest = LARGEST_CURVATURE * max(1.0, float(np.abs(taylor.curvature).max()))
-        return hessian if hessian is not None and np.abs(hessian).max() < largest else None
+        return curvature if np.abs(curvature).max() < largest else None
 
     def proof(self, pool: Pool, minimiser: ProvenMinimiser, cuts: Array) -> Proof:
         """The minimiser with its multipliers by constraint, given those of the pool's cuts."""

@@ -59,6 +59,11 @@ class Block(NamedTuple):
     repeats: int
     """How many blocks of this kind are evaluated, as far as it is known."""
 
+    @property
+    def rounds(self) -> int:
+        """The number of rounds; the others are padding."""
+        return self.stop - self.start
+
 
 class Taylor(NamedTuple):
     """The second-order Taylor polynomial of a mean loss around some point."""
@@ -151,7 +156,7 @@ class Objective:
             return self._polynomials[element].at(u)
         value, slope, curvature = 0.0, np.zeros(len(u)), np.zeros((len(u), len(u)))
         for block in blocks(self.stream, self.ends, element):
-            sums = self.loss.sums(u[None], block, second)
+            sums = self.loss.sums(u[None], block.data, block.rounds, block.repeats, second)
             value, slope = value + float(sums.value[0]), slope + sums.slope[0]
             if second:
                 curvature = curvature + sums.hessian[0]
@@ -188,28 +193,25 @@ class Objective:
                 at one of them, which tells with probability one whether the Hessian of a quadratic
                 loss differs from `common`.
         """
-        seeds, size = self.stream.seeds, self.scaling.size
+        seeds, size, second = self.stream.seeds, self.scaling.size, common is None
         origin, polynomials = np.zeros((seeds, size)), {}
         value, slope, curvature = np.zeros(seeds), origin, np.zeros((seeds, size, size))
         for number, block in enumerate(blocks(self.stream, self.ends)):
             probe = probes[number % len(probes)]
-            second_order = None if common is None else float(probe @ common @ probe) / 2
-            sums = self.loss.sums(origin, block, common is None, probe, second_order)
+            known = None if common is None else float(probe @ common @ probe) / 2
+            sums = self.loss.sums(
+                origin, block.data, block.rounds, block.repeats, second, probe, known
+            )
             if np.any(sums.misfit > MISFIT):  # some round is not quadratic
                 return None
             value, slope = value + sums.value, slope + sums.slope
-            if common is None:
-                curvature = curvature + sums.hessian
-            if (rounds := block.stop) in self.ends:
-                means = (
-                    curvature / rounds
-                    if common is None
-                    else np.broadcast_to(common, curvature.shape)
+            curvature = curvature + sums.hessian if second else curvature
+            for seed in range(seeds) if block.stop in self.ends else ():
+                rounds = block.stop
+                mean = curvature[seed] / rounds if common is None else common
+                polynomials[Element(seed, rounds)] = Taylor(
+                    float(value[seed]) / rounds, slope[seed] / rounds, mean
                 )
-                for seed in range(seeds):
-                    polynomials[Element(seed, rounds)] = Taylor(
-                        float(value[seed]) / rounds, slope[seed] / rounds, means[seed]
-                    )
         for element, polynomial in polynomials.items():
             refuse_concave_loss(
                 polynomial.curvature, polynomial.slope, self.scaling, element.rounds

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -51,8 +51,8 @@ class Scaling:
     domain: Domain
     centre: jax.Array
     radius: jax.Array
-    loss_unit: Any = field(default_factory=lambda: np.ones(()))
-    units: Any = field(default_factory=lambda: np.ones(1))
+    loss_unit: Any
+    units: Any
     """(constraint,) The constraints' units, or one for all."""
 
     @classmethod
@@ -60,7 +60,7 @@ class Scaling:
         """The coordinates around the domain's centre, with units of 1."""
         centre: Any = centre_of(domain).astype(float).ravel()
         radius: Any = np.asarray(domain.radius, float)
-        return cls(domain, centre, radius)
+        return cls(domain, centre, radius, np.ones(()), np.ones(1))
 
     @classmethod
     def measured(
@@ -131,7 +131,8 @@ class ScaledLoss:
 
     def lines(self, points: Array, data: Any) -> tuple[Array, Array]:
         """Return values (point, round) and gradients (point, round, entry)."""
-        values, slopes = self._evaluation.slopes(self.scaling.decisions(points), _one(data))
+        given = jax.tree.map(lambda a: np.asarray(a)[None], data)
+        values, slopes = self._evaluation.slopes(self.scaling.decisions(points), given)
         return values / self._unit, self._radius / self._unit * slopes
 
     def unit(self, points: Array, data: Any) -> float:
@@ -144,34 +145,32 @@ class ScaledLoss:
                 return float(_powers_of_2(np.median(usable)))
         return 1.0
 
-    def hessian(self, point: Array, data: Any) -> Array:
-        """Return the Hessian of the first round at one point."""
-        at = self.scaling.decisions(point[None])
-        hessian = self._evaluation.sums(at, _one(data), 1, second=True).hessian[0]
-        return self._radius**2 / self._unit * hessian
-
     def sums(
         self,
         u: Array,
-        block: Block,
+        data: Any,
+        rounds: int,
+        repeats: int = 1,
         second: bool = False,
         probe: Array | None = None,
         second_order: float | None = None,
     ) -> Sums:
-        """Return sums over the rounds of a block at the point of each seed; see `Evaluation.sums`.
+        """Return sums over rounds at the point of each seed; see `Evaluation.sums`.
 
         Arguments:
             u: (seed, entry).
-            block: the rounds.
+            data: with leading axes (seed, round).
+            rounds: how many rounds count; the others are padding.
+            repeats: how many such sums are computed, as far as it is known.
             second: whether Hessians are summed.
             probe: a direction in which the losses are compared with their polynomials of second
                 order.
             second_order: what the second derivative contributes to these, if it is known.
         """
-        value, slope, hessian, misfit = self._evaluation.repeated(block.repeats).sums(
+        value, slope, hessian, misfit = self._evaluation.repeated(repeats).sums(
             self.scaling.decisions(u),
-            block.data,
-            block.stop - block.start,
+            data,
+            rounds,
             second,
             None if probe is None else self._radius * probe,
             None if second_order is None else self._unit * second_order,
@@ -314,8 +313,3 @@ def _powers_of_2(sizes: Any) -> Array:
     """The powers of 2 next to positive sizes, by which numbers are divided without rounding; 1 for
     a size of 0."""
     return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
-
-
-def _one(data: Any) -> Any:
-    """The data of rounds, the same for all points."""
-    return jax.tree.map(lambda a: np.asarray(a)[None], data)
