@@ -57,14 +57,14 @@ def test_a_file_that_is_no_result_is_played_again(sweep):
             FileNotFoundError, match=r"name: got '0.1', whose file .* is gone or damaged"
         ):
             sweep["0.1"]
-        again = sweep.resume()
+        again = taut.sweep(CELLS, folder=sweep.folder)
         assert (again.played, again.rows()[0]["loss"]) == (1, right), case
     stored = storage.read_arrays(path)[0]
     assert {**stored, "seconds": 0} == {**header, "seconds": 0}
     other = file_of(sweep, "0.2")
     path.write_bytes(other.read_bytes())
     other.write_bytes(content)  # swapped
-    assert sweep.resume().played == 2
+    assert taut.sweep(CELLS, folder=sweep.folder).played == 2
 
 
 def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
@@ -77,7 +77,7 @@ def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
     (sweep.folder / INDEX).symlink_to(mine)
     file_of(sweep, "0.2").unlink()
     os.mkfifo(note)
-    again = sweep.resume()
+    again = taut.sweep(CELLS, folder=sweep.folder)
     assert again.played == 2
     assert mine.read_text() == "mine"
     assert not path.is_symlink()

@@ -30,8 +30,7 @@ from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
 from ..problem.tables import plain
 from ..runs.totals import Totals
-from . import file as fleet_file
-from . import rounds as fleet_rounds
+from . import file as fleet_file, rounds as fleet_rounds
 from .blocks import Blocks
 from .data import (
     FleetData,

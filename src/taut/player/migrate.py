@@ -18,6 +18,7 @@ from .. import arguments, files
 from ..engine import Array
 from ..learners import Learner
 from ..learners.half_space.method import HalfSpace, HalfSpaceState
+from ..play.announced import announced_needs_data
 from ..play.packing import as_arrays
 from ..play.with_feedback import through
 from ..problem.domains import Domain
@@ -118,12 +119,17 @@ def migrated(
     centre = np.asarray(problem.domain.centre, float).ravel()
     x = np.where(place >= 0, decision.ravel()[place], centre)
     x1 = problem.domain.project(jnp.asarray(x.reshape(problem.domain.shape), saved["dtype"]))
+    needs_count = (
+        problem.announced is not None
+        and problem.announced_count is None
+        and announced_needs_data(problem)
+    )
     player = Player(
         learner or _resized(by, before, problem, notes),
         problem,
         x1=np.asarray(x1),
         count=saved["count"] if problem.constants.constraint_count is None else None,
-        announced_count=saved.get("announced_count") if _needs_count(problem) else None,
+        announced_count=saved.get("announced_count") if needs_count else None,
         feedback=feedback,
         unproven=True,
         history=saved.get("history"),
@@ -149,14 +155,6 @@ def migrated(
     for note in notes:
         LOG.warning("not taken over: %s", note, extra={"taut_event": "migrated"})
     return player
-
-
-def _needs_count(problem: Problem) -> bool:
-    from ..play.announced import announced_needs_data
-
-    if problem.announced is None or problem.announced_count is not None:
-        return False
-    return announced_needs_data(problem)
 
 
 def _rounds(parts: Mapping[str, dict[str, Array]], before: Domain, saved: Mapping[str, Any]) -> int:

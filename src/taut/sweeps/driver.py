@@ -11,7 +11,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -160,7 +160,7 @@ class Driver:
 
     def _collect(self, future: Future[Any]) -> None:
         task = self.running.pop(future)
-        error = CancelledByWorkers() if future.cancelled() else future.exception()
+        error = CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             self._lose(task, error)
             return
@@ -195,7 +195,7 @@ class Driver:
         suspected.
         """
         self.workers = self.workers.renew()
-        cancelled = isinstance(error, CancelledByWorkers) and not task.killed
+        cancelled = isinstance(error, CancelledError) and not task.killed
         if cancelled and time.monotonic() > self.last_loss + AGAIN:
             self.losses, self.last_loss = self.losses + 1, time.monotonic()
         if self.losses > LOST:
@@ -249,11 +249,6 @@ class Driver:
                     f"{first['host']}) and {environment[name]} (process {environment['pid']} on "
                     f"{environment['host']}); expected one setting, because results would differ"
                 )
-
-
-class CancelledByWorkers(Exception):
-    """A future was cancelled by the executor, for example because the scheduler of a cluster was
-    lost."""
 
 
 def _failure(error: BaseException, task: Task, timeout: float | None) -> Failure:

@@ -42,7 +42,6 @@ class Sweep(Displayed):
     notes: tuple[str, ...] = ()
     _played: Mapping[str, Played] = field(default_factory=dict)
     _ready: Mapping[str, Ready] = field(default_factory=dict)
-    _options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,7 +63,7 @@ class Sweep(Displayed):
             if stored is None:
                 raise FileNotFoundError(
                     f"name: got {name!r}, whose file {store.path(cell.identity)} is gone or "
-                    "damaged; call resume() to play it again"
+                    "damaged; call taut.sweep again with the same cells and folder to play it"
                 )
             played = stored
         return _attached(played.run(), cell)
@@ -85,14 +84,6 @@ class Sweep(Displayed):
         for failure in self.failed:
             raise failure.exception or RuntimeError(f"{failure}\n{failure.traceback}")
         return self
-
-    def resume(self, *, executor: Any = None, retry: bool = False, **options: Any) -> Sweep:
-        """Call `taut.sweep` again with the same cells and folder; with `retry`, also play cells
-        that failed."""
-        from .sweep import sweep
-
-        given = {**self._options, **options, "retry": retry}
-        return sweep(list(self.cells.values()), executor, folder=self.folder, **given)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return a table with one row per cell and seed: tags, totals over all rounds, and

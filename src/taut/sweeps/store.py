@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,9 +141,10 @@ class Store:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def create(self) -> None:
-        """Make the folders, and remove what processes left behind that were killed while they
-        wrote."""
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Make the folders, remove what processes left behind that were killed while they wrote,
+        and hold a lock."""
         for part in ("cells", "failed"):
             path = self.folder / part
             try:
@@ -152,6 +154,8 @@ class Store:
                     error.errno, f"folder: {self.folder} cannot be created: {error.strerror}"
                 ) from error
             storage.remove_stale_drafts(path)
+        with storage.lock_folder(self.folder, "folder"):
+            yield
 
     def path(self, identity: str) -> Path:
         """Return the file of a cell."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from ..identity import Descriptions, digest_of_tree, numerics, problem_digest
 from ..problem.compatibility import first_decision, round_shapes
 from ..problem.streams import Adversary, Arrays, Chunks, Stream, as_stream
 from ..progress import Counter, counting
-from ..storage import lock_folder
 from .cell import Cell, Ready, make_stream, prepare
 from .driver import Driver
 from .executors import as_workers
@@ -101,7 +100,7 @@ def sweep(
     failures: dict[str, Failure] = {}
     notes: list[str] = []
     environments: list[dict[str, Any]] = []
-    with nullcontext() if store is None else _locked(store):
+    with nullcontext() if store is None else store.opened():
         if store is not None:
             played, failures = _known(ready, store, retry)
         waiting = {name: cell for name, cell in ready.items() if name not in {*played, *failures}}
@@ -121,7 +120,14 @@ def sweep(
                         notes.extend(_noted(outcome.failure, ready[outcome.cell], store))
                     counter.advance()
 
-                driver = Driver(waiting, workers, store, settings(_cache(cache)), timeout, done)
+                driver = Driver(
+                    waiting,
+                    workers,
+                    store,
+                    settings(cache_folder() if cache is None else _cache(cache)),
+                    timeout,
+                    done,
+                )
                 driver.run()
                 environments = driver.environments
         result = Sweep(
@@ -133,7 +139,6 @@ def sweep(
             notes=tuple(notes),
             _played=played,
             _ready=ready,
-            _options={"cache": cache, "timeout": timeout, "progress": progress},
         )
         if store is not None:
             try:
@@ -200,13 +205,6 @@ def _store(folder: str | Path | None) -> Store | None:
     return Store(folder)
 
 
-@contextmanager
-def _locked(store: Store) -> Iterator[None]:
-    store.create()
-    with lock_folder(store.folder, "folder"):
-        yield
-
-
 def _known(
     ready: dict[str, Ready], store: Store, retry: bool
 ) -> tuple[dict[str, Played], dict[str, Failure]]:
@@ -234,9 +232,7 @@ def _noted(failure: Failure, cell: Ready, store: Store | None) -> list[str]:
     return []
 
 
-def _cache(folder: str | Path | None) -> str | None:
-    if folder is None:
-        return cache_folder()
+def _cache(folder: str | Path) -> str:
     return str(arguments.path("cache", folder).absolute())
 
 
