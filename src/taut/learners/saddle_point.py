@@ -224,7 +224,7 @@ class SaddlePoint(StepsFromDecision, Learner):
         rests: tuple[str, ...] = (*BASE, "constraint_count")
         regret: Callable[..., float]
         excess: Callable[..., float]
-        if eta.beta == 1 and 1 / eta.scale <= known.strong_convexity * (1 + 1e-12):
+        if eta.beta == 1 and not setting.less_convex_than(1 / eta.scale):
             numbers |= {"strong_convexity": 1 / eta.scale}
             rests = (*rests, "strong_convexity")
             regret, excess = jenatton_strong_regret, jenatton_strong_excess
