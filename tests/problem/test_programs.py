@@ -17,6 +17,14 @@ from taut.problem.programs import Programs, programs_of
 LEARNER = taut.ClippedOGD(eta=0.1, sigma=4.0)
 
 
+@pytest.fixture(autouse=True)
+def search_new_objects_only():
+    """A collection would look through all programs that other tests have compiled."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 class Data:
     def __init__(self):
         self.shift = np.zeros(2)

@@ -100,6 +100,18 @@ class Members:
 
     def join(self, listed: list[Id]) -> Array:
         """Give slots to new members and return them."""
+        self.check_new(listed)
+        reused = [self._free.pop() for _ in range(min(len(self._free), len(listed)))]
+        fresh = len(listed) - len(reused)
+        self._reserve(self._used + fresh)
+        slots = [*reused, *range(self._used, self._used + fresh)]
+        self._used += fresh
+        self._slots.update(zip(listed, slots, strict=True))
+        self._everybody = None
+        return np.array(slots, np.intp)
+
+    def check_new(self, listed: list[Id]) -> None:
+        """Refuse ids that cannot join."""
         refuse_repeated(listed)
         known = [each for each in listed if each in self._slots]
         if known:
@@ -110,14 +122,6 @@ class Members:
                 f"ids: got {listed[0]!r}; expected ids like {next(iter(self._slots))!r}, of one "
                 "type in the whole fleet"
             )
-        reused = [self._free.pop() for _ in range(min(len(self._free), len(listed)))]
-        fresh = len(listed) - len(reused)
-        self._reserve(self._used + fresh)
-        slots = [*reused, *range(self._used, self._used + fresh)]
-        self._used += fresh
-        self._slots.update(zip(listed, slots, strict=True))
-        self._everybody = None
-        return np.array(slots, np.intp)
 
     def leave(self, listed: list[Id]) -> None:
         """Free the slots of members, who are known."""

@@ -35,7 +35,7 @@ from .data import (
 )
 from .file import NAMES, Superseded
 from .fleet import Fleet, certificate_of
-from .members import Id, as_ids, check_index, hash_of, named, refuse_repeated
+from .members import Id, Members, as_ids, check_index, hash_of, refuse_repeated
 from .rounds import Refused, tell
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class DaskFleet(Displayed):
         workers = len(client.scheduler_info(n_workers=-1)["workers"])
         count = arguments.count("parts", max(workers, 1) if parts is None else parts)
         self._parts = Actors(client, self._folder, model.learner, problem, count)
-        self._rounds = dict.fromkeys(listed, 1)
+        self._join(listed, 1)
         self._names = list(given)
         new: list[Any] = [([], none, options)] * count
         for part, places in self._parts.split(listed):
@@ -130,11 +130,8 @@ class DaskFleet(Displayed):
         fleet._parts = Actors(client, fleet._folder, learner, problem, count)
         fleet._parts.start([None] * count)
         everything = fleet._parts.call("about", {part: () for part in range(count)})
-        fleet._rounds = {
-            each: int(due)
-            for ids, rounds, _ in everything.values()
-            for each, due in zip(ids, rounds, strict=True)
-        }
+        for ids, rounds, _ in everything.values():
+            fleet._join(ids, rounds)
         fleet._names = everything[0][2]
         return fleet
 
@@ -147,21 +144,18 @@ class DaskFleet(Displayed):
         self.learner, self.problem = learner, problem
         self._folder = Path(arguments.path("folder", folder)).resolve()
         self._in_doubt = False
-        self._advised: set[Id] = set()  # members with advice for a round that was not observed
+        # The next round of each member, and whether it has advice for it.
+        self._members = Members({"round": ((), np.int64), "advised": ((), bool)})
+
+    def _join(self, listed: list[Id], rounds: Any) -> None:
+        """Remember new members and their next rounds."""
+        slots = self._members.join(listed)
+        self._members.arrays["round"][slots] = rounds
+        self._members.arrays["advised"][slots] = False
 
     def _listed(self, ids: Any) -> list[Id]:
         """Return ids as a list, all without ids; each must be a member, and be there once."""
-        if ids is None:
-            return self.ids
-        listed = as_ids(ids)
-        unknown = [each for each in listed if each not in self._rounds]
-        if unknown:
-            raise ValueError(
-                f"ids: got {named(unknown)}, not in the fleet of {len(self):,} members; expected "
-                "members, or fleet.join(ids) before"
-            )
-        refuse_repeated(listed)
-        return listed
+        return self._members.slots(ids)[0]
 
     def _read(self, name: str, ids: Any) -> Any:
         """Return what a method returns, with the rows in the order of the ids."""
@@ -187,15 +181,15 @@ class DaskFleet(Displayed):
         )
 
     def __len__(self) -> int:
-        return len(self._rounds)
+        return len(self._members)
 
     def __contains__(self, member: object) -> bool:
-        return member in self._rounds
+        return member in self._members
 
     @property
     def ids(self) -> list[Id]:
         """All members."""
-        return list(self._rounds)
+        return self._members.ids
 
     def decisions(self, ids: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
         """As `Fleet.decisions`. Advice that is lost with a worker must be given again: the members
@@ -213,7 +207,8 @@ class DaskFleet(Displayed):
         predicted = None if forecast is None or rule else self._rows(listed, forecast)[1]
         answers = self._write("advised", listed, (said, predicted), rule)
         refused = {each: why for _, part in answers.values() for each, why in part.items()}
-        self._advised.update(each for each in listed if each not in refused)
+        told = self._members.slots([each for each in listed if each not in refused])[1]
+        self._members.arrays["advised"][told] = True
         tell(refused)
         made = {part: decisions for part, (decisions, _) in answers.items()}
         return _ordered(self._parts.split(listed), made)
@@ -254,7 +249,7 @@ class DaskFleet(Displayed):
         listed, rows = self._rows(ids, z)
         due = None if rounds is None else np.broadcast_to(np.asarray(rounds), len(listed))
         told = self._told(listed)
-        advised = np.array([each in self._advised for each in listed], bool)
+        advised = self._members.arrays["advised"][self._members.slots(listed)[1]]
         return self._played(listed, self._write("observe", listed, (rows, due, told, advised)))
 
     def skip(self, ids: Any, reason: str = "") -> None:
@@ -266,18 +261,20 @@ class DaskFleet(Displayed):
     def _told(self, listed: list[Id]) -> Array:
         """Return the next rounds of members, by which parts notice a call that is repeated."""
         if self._in_doubt:  # a call ended with an error, after some parts may have played
-            self._rounds.update(zip(self.ids, map(int, self.rounds()), strict=True))
+            self._members.arrays["round"][self._members.slots()[1]] = self.rounds()
         self._in_doubt = True
-        return np.fromiter(map(self._rounds.__getitem__, listed), int, len(listed))
+        told: Array = self._members.arrays["round"][self._members.slots(listed)[1]]
+        return told
 
     def _played(self, listed: list[Id], answers: dict[int, tuple[Refused, Array]]) -> Refused:
         """Remember the next rounds of members, and tell who was refused."""
         refused: Refused = {}
-        self._advised.difference_update(listed)
+        slots = self._members.slots(listed)[1]
+        self._members.arrays["advised"][slots] = False
         for part, places in self._parts.split(listed):
             reasons, due = answers[part]
             refused |= reasons
-            self._rounds.update(zip((listed[i] for i in places), map(int, due), strict=True))
+            self._members.arrays["round"][slots[places]] = due
         self._in_doubt = False
         return tell(refused)
 
@@ -299,19 +296,15 @@ class DaskFleet(Displayed):
     def join(self, ids: Any, parameters: Any = None) -> None:
         """As `Fleet.join`; when it returns, it is on the disk."""
         listed = as_ids(ids)
-        refuse_repeated(listed)
-        known = [each for each in listed if each in self._rounds]
-        if known:
-            raise ValueError(f"ids: got {named(known)}, in the fleet already; expected new members")
+        self._members.check_new(listed)
         self._write("join", listed, (as_parameters(parameters, listed, default_float()),))
-        self._rounds |= dict.fromkeys(listed, 1)
+        self._join(listed, 1)
 
     def leave(self, ids: Any) -> None:
         """As `Fleet.leave`; when it returns, it is on the disk."""
         listed = self._listed(as_ids(ids))
         self._write("leave", listed, ())
-        for each in listed:
-            del self._rounds[each]
+        self._members.leave(listed)
 
     def set_parameters(self, ids: Any, parameters: Any) -> None:
         """As `Fleet.set_parameters`; when it returns, it is on the disk."""

@@ -123,7 +123,7 @@ class Limits:
 
         Arguments:
             name: what the user calls the value.
-            value: the data.
+            value: the data, an array or a tree of arrays.
             last: the same of the last round that was observed, or None.
             rounds: how many rounds ago that was.
             round: the round, for the error.
@@ -135,28 +135,22 @@ class Limits:
                 entry=name,
                 limit="check",
             )
-        if self.low is not None:
-            _compare(name, value, self.low, "at least", np.less, round)
-        if self.high is not None:
-            _compare(name, value, self.high, "at most", np.greater, round)
-        if self.change is not None and last is not None:
-            change = np.abs(np.asarray(value, float) - np.asarray(last, float))
-            _compare(
-                name, change, rounds * self.change, "a change of at most", np.greater, round, value
-            )
+        leaves = jax.tree_util.tree_flatten_with_path(value)[0]
+        others = [None] * len(leaves) if last is None else jax.tree.leaves(last)
+        for (path, leaf), then in zip(leaves, others, strict=True):
+            entry, numbers = f"{name}{jax.tree_util.keystr(path)}", np.asarray(leaf, float)
+            if self.low is not None:
+                _compare(entry, numbers, self.low, "at least", numbers, round)
+            if self.high is not None:
+                _compare(entry, numbers, self.high, "at most", numbers, round)
+            if self.change is not None and then is not None:
+                change = np.abs(numbers - np.asarray(then, float))
+                most = rounds * self.change
+                _compare(entry, change, most, "a change of at most", numbers, round)
 
 
-def _compare(
-    name: str,
-    value: Any,
-    limit: Array,
-    side: str,
-    outside: Callable[[Array, Array], Any],
-    round: int,
-    shown: Any = None,
-) -> None:
+def _compare(name: str, values: Array, limit: Array, side: str, shown: Array, round: int) -> None:
     """Raise an error that names the first entry that is outside."""
-    values = np.asarray(value, float)
     try:
         limits = np.broadcast_to(limit, values.shape)
     except ValueError:
@@ -164,12 +158,11 @@ def _compare(
             f"limits: got an array of shape {limit.shape} for {name}, of shape {values.shape}; "
             "expected a number or the same shape"
         ) from None
-    places = np.argwhere(outside(values, limits))
+    places = np.argwhere(values < limits if side == "at least" else values > limits)
     if not len(places):
         return
     place = tuple(map(int, places[0]))
-    came = float(np.asarray(values if shown is None else shown, float)[place])
-    entry = f"{name}[{', '.join(map(str, place))}]" if place else name
+    came, entry = float(shown[place]), f"{name}[{', '.join(map(str, place))}]" if place else name
     raise Refused(
         f"{entry}: got {came:g} in round {round}; expected {side} {limits[place]:g}",
         entry=entry,
@@ -179,10 +172,14 @@ def _compare(
     )
 
 
+Guard = dict[str | None, Limits]
+"""Limits by the name of the data; under None for all of them."""
+
+
 def as_limits(limits: Any) -> Guard:
     """Return the guard of data: of `Limits`, of a dict of them by name, or of a function."""
     if isinstance(limits, Limits):
-        return Guard({None: limits})
+        return {None: limits}
     if isinstance(limits, Mapping):
         for name, each in limits.items():
             if not isinstance(name, str) or not isinstance(each, Limits):
@@ -190,51 +187,31 @@ def as_limits(limits: Any) -> Guard:
                     f"limits: got {arguments.shown(each)} for {name!r}; expected taut.Limits(...) "
                     "for the name of data"
                 )
-        return Guard(dict(limits))
+        return dict(limits)
     if callable(limits):
-        return Guard({None: Limits(check=limits)})
+        return {None: Limits(check=limits)}
     raise TypeError(
         f"limits: got {arguments.shown(limits)}; expected taut.Limits(...), a dict of them by the "
         "names of the data, or a function of the data"
     )
 
 
-class Guard:
-    """Limits on data.
-
-    Arguments:
-        limits: by the name of the data; under None for all of them.
-    """
-
-    def __init__(self, limits: dict[str | None, Limits]) -> None:
-        self._limits = limits
-
-    def refuse(self, data: Any, round: int, known: tuple[int, Any] | None) -> None:
-        """Raise an error if data of this round are outside the limits; `known` are round and data
-        that were observed last."""
-        number, last = known or (round, None)
-        for name, limits in self._limits.items():
-            if name is None:
-                self._each(limits, data, last, round - number, round)
-                continue
-            if not isinstance(data, Mapping) or name not in data:
-                raise Refused(
-                    f"limits: got limits for {name!r}, which is not in the data of round {round}; "
-                    "expected the name of an entry of a dict",
-                    entry=name,
-                )
-            then = last[name] if isinstance(last, Mapping) and name in last else None
-            limits.refuse(f"z[{name!r}]", data[name], then, round - number, round)
-
-    def _each(self, limits: Limits, data: Any, last: Any, rounds: int, round: int) -> None:
-        """Compare every array of the data; a function gets all of them at once."""
-        if limits.check is not None:
-            Limits(check=limits.check).refuse("z", data, None, rounds, round)
-        plain = Limits(limits.low, limits.high, limits.change)
-        leaves, _ = jax.tree_util.tree_flatten_with_path(data)
-        others = [None] * len(leaves) if last is None else jax.tree.leaves(last)
-        for (path, leaf), then in zip(leaves, others, strict=True):
-            plain.refuse(f"z{jax.tree_util.keystr(path)}", leaf, then, rounds, round)
+def refuse_outside(guard: Guard, data: Any, round: int, known: tuple[int, Any] | None) -> None:
+    """Raise an error if data of this round are outside the limits; `known` are round and data that
+    were observed last."""
+    number, last = known or (round, None)
+    for name, limits in guard.items():
+        if name is None:
+            limits.refuse("z", data, last, round - number, round)
+            continue
+        if not isinstance(data, Mapping) or name not in data:
+            raise Refused(
+                f"limits: got limits for {name!r}, which is not in the data of round {round}; "
+                "expected the name of an entry of a dict",
+                entry=name,
+            )
+        then = last[name] if isinstance(last, Mapping) and name in last else None
+        limits.refuse(f"z[{name!r}]", data[name], then, round - number, round)
 
 
 def check_reaction(reaction: Any, name: str = "on_refuted") -> None:

@@ -24,7 +24,7 @@ from ..problem.feedback import Delayed
 from ..problem.problem import Problem
 from . import steps
 from .data import checked_measurements
-from .guards import Refused, alarm, check_flags, refused
+from .guards import Refused, alarm, check_flags, refuse_outside, refused
 from .memory import Pending
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _revealed(player: Player, z: Any, before: Any) -> tuple[Any, Array, Any]:
     if data is None:  # rarely: walking a tree takes time
         data = player._data.cast(player.problem.arrange(z))
     if player._guard is not None:
-        player._guard.refuse(data, player.round, player._last_data.last)
+        refuse_outside(player._guard, data, player.round, player._last_data.last)
     if player._begun is not None:
         check_announced_data(player, data)
     arrays, report = player._steps.take(steps.revealed, before, data)
@@ -410,7 +410,7 @@ def observe_late(player: Player, round: int, z: Any) -> None:
             if player._guard is not None:
                 earlier = player._last_data.last
                 known = earlier if earlier is not None and earlier[0] < number else None
-                player._guard.refuse(data, number, known)
+                refuse_outside(player._guard, data, number, known)
             x, previous = (
                 None if flat is None else flat.reshape(player._shape).astype(player._dtype)
                 for flat in (late.decision, late.previous)

@@ -122,8 +122,9 @@ def steps_of(kind, D):
     return lambda: lambda t, p: eta / t**beta, regret, lengths
 
 
-@pytest.mark.parametrize("memory", [0, 3])
-@pytest.mark.parametrize("kind", ["horizon", "anytime", "adaptive"])
+@pytest.mark.parametrize(
+    ("kind", "memory"), [("horizon", 0), ("horizon", 3), ("anytime", 3), ("adaptive", 3)]
+)
 def test_regret_and_squares_survive_an_attack(kind, memory):
     found = []
     for seed, domain in enumerate(DOMAINS):
