@@ -198,7 +198,7 @@ def test_methods_of_others_are_found_by_entry_points(monkeypatch):
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda group: points if group == "taut.learners" else []
     )
-    found = registry.Registry(card for family in registry.FAMILIES for card in family.CARDS)
+    found = registry.Registry(registry.CARDS, Card, registry.GROUP, "learner", "taut.Card")
     with pytest.warns(UserWarning, match="is ignored") as warned:
         assert "theirs" in found
     assert len(warned) == 4

@@ -46,6 +46,8 @@ from .enclosure import ROUNDING, Enclosure, Interval, Space, Unknown, outward, r
 CUSTOM = "custom_jvp_call"
 """The operation that calls a function with a derivative of its own."""
 
+PLAIN = CALLS - {CUSTOM}
+"""Calls that are evaluated in place."""
 UNUSUAL = ("custom_vjp_call", "custom_vjp_call_jaxpr", "stop_gradient")
 """Operations that have a derivative of their own, or none."""
 OWN = Path(__file__).resolve().parents[1]
@@ -75,27 +77,23 @@ def enclose(
         high: their largest values, if data are intervals.
         lipschitz: a Lipschitz constant of every output, if one is known.
     """
-    program = traced(function, space, low)
+    program = traced(function, space.shape, low)
     space.largest = 0.0
     edges = zip(jax.tree.leaves(low), jax.tree.leaves(low if high is None else high), strict=True)
     data = [Enclosure.fixed(space, *edge) for edge in edges]
     with np.errstate(all="ignore"):
-        (output,) = _evaluated(space, program, [space.decision(), *data])
-        found = _enclosure(space, output)
+        (output,) = evaluate(program, [space.decision(), *data], partial(_apply, space), PLAIN)
+        found = output if isinstance(output, Enclosure) else Enclosure.fixed(space, output)
         if lipschitz is not None and found.moves:
             found = replace(found, norm=np.fmin(found.norm, lipschitz))
         return outward(found.sharp)
 
 
-def traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
-    """The program of `function(x, z)` for a decision of the space and data like these."""
-    x = jax.ShapeDtypeStruct(space.shape, default_float())
+def traced(function: Callable[..., Any], shape: tuple[int, ...], data: Any) -> Any:
+    """The program of `function(x, z)` for a decision of this shape and data like these."""
+    x = jax.ShapeDtypeStruct(shape, default_float())
     like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     return jax.make_jaxpr(function)(x, like)
-
-
-def _evaluated(space: Space, program: Any, operands: Sequence[Any]) -> list[Any]:
-    return evaluate(program, operands, partial(_apply, space), CALLS - {CUSTOM})
 
 
 def is_log_add_exp(equation: Any) -> bool:
@@ -135,10 +133,6 @@ def has_usual_derivative(equation: Any) -> bool:
     return file is not None and OWN in Path(file).resolve().parents
 
 
-def _enclosure(space: Space, value: Any) -> Enclosure:
-    return value if isinstance(value, Enclosure) else Enclosure.fixed(space, value)
-
-
 def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
     """Bounds on the results of one operation. Raises `Unknown` if there is no rule for it."""
     name, types = equation.primitive.name, [v.aval.dtype for v in equation.outvars]
@@ -146,10 +140,10 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
         raise Unknown(f"the operation {name} has no bound")
     if any(variable.aval.dtype.kind == "c" for variable in (*equation.invars, *equation.outvars)):
         raise Unknown("complex numbers have no bound")
-    of = [_enclosure(space, operand) for operand in operands]
+    of = [one if isinstance(one, Enclosure) else Enclosure.fixed(space, one) for one in operands]
     if name == CUSTOM:
         if not is_log_add_exp(equation):
-            return _evaluated(space, called(equation), of)
+            return evaluate(called(equation), of, partial(_apply, space), PLAIN)
         found = log_add_exp(*of)
         return [replace(found, noise=_noise("add", of, found, {}))]
     if name in MOVES:

@@ -46,6 +46,10 @@ WALK = 200
 """Steps of a walk from outside the domain to the feasible set."""
 
 
+def _length(vectors: Array) -> Array:
+    return np.asarray(np.linalg.norm(vectors, axis=-1))
+
+
 @dataclass(frozen=True)
 class Observations:
     """What was observed in all rounds of a run on the problem that was played."""
@@ -201,7 +205,11 @@ def _facts(problem: Problem, references: Array, x: Array, z: Any, blocks: int) -
     others = loss_evaluation(problem, blocks).values(references, data)
     flat = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):
-        steep, slope, length = _length(rows), _length(slopes), _length(flat)
+        steep, slope, length = (
+            _length(rows),
+            _length(slopes),
+            _length(flat),
+        )
         highest, lowest = np.max(others, axis=-1), np.min(others, axis=-1)
         return {
             "loss_lipschitz": slope,
@@ -272,7 +280,10 @@ def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
         # f(y) - f(x) - <f'(x), y - x>: never negative for a convex function.
         excess_gap = there.values - here.values - rise
         worst = np.argmin(excess_gap, axis=-1)
-        slopes, far = _length(here.rows), _length(x) + _length(y)
+        slopes, far = (
+            _length(here.rows),
+            _length(x) + _length(y),
+        )
         scale = np.abs(here.values) + np.abs(there.values) + np.abs(rise) + slopes * far[..., None]
         steep = _length(here.slope)
         found = {
@@ -347,7 +358,3 @@ def _contains(_: None, domain: Domain, x: jax.Array, __: None) -> jax.Array:
 def entry(values: Array, i: Array) -> Array:
     """values[..., i] for an index of each row."""
     return np.take_along_axis(values, i[..., None], axis=-1)[..., 0]
-
-
-def _length(vectors: Array) -> Array:
-    return np.asarray(np.sqrt(np.sum(vectors**2, axis=-1)))

@@ -157,13 +157,13 @@ class Averaged(Learner):
         arguments.one_of("rows", rows, ROWS)
         rounds = arguments.count("horizon", horizon)
         radius, diameter = sizes(domain, constants)
-        (slope,) = constants.need("loss_lipschitz")
+        (slope,) = constants.positive("loss_lipschitz")
         held = (
             max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
         )
         held = held if rows == "convex" else 1
         (bend,) = constants.need("constraint_smoothness") if rows == "smooth" else (None,)
-        eta = radius / (arguments.positive("loss_lipschitz", slope) * math.sqrt(-(-rounds // held)))
+        eta = radius / (slope * math.sqrt(-(-rounds // held)))
         one = constants.constraint_count == 1
         inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")
         return cls(inner, rounds, sigma, gradient_sigma, bend, held, rows)
@@ -351,19 +351,7 @@ class Averaged(Learner):
                         self._also(one, source, self._in_blocks(one, setting, horizon))
                     )
         else:
-            one_row = setting.constants.constraint_count == 1
-            needs = () if one_row else ("constraint_lipschitz",)
-            formula = self._affine if self.rows == "affine" else self._smooth
-            found = setting.evaluate(
-                "violation",
-                formula,
-                source,
-                needs,
-                self._assumes(),
-                horizon=horizon,
-                setting=setting,
-            )
-            yield from self._violation(found)
+            yield from self._violation(self._of_estimates(source, setting, horizon))
 
     def _violation(self, found: Guarantee) -> Iterator[Guarantee]:
         yield found
@@ -381,55 +369,54 @@ class Averaged(Learner):
             one, source=source, bound=bound, assumptions=rests if one.bound is not None else ()
         )
 
-    def _affine(
-        self,
-        *,
-        constraint_count: int,
-        horizon: int,
-        setting: Setting,
-        constraint_lipschitz: float = 0.0,
-    ) -> float:
-        return averaged_violation(
-            horizon=horizon,
-            sigma=self._scale(horizon, constraint_count),
-            constraint_count=constraint_count,
-            initial_violation=_start(setting),
-            gradient_sigma=float(self.gradient_sigma),
-            size=setting.size,
-            radius=setting.diameter,
-            left_over=LEFT_OVER * constraint_lipschitz * setting.diameter,
-        )
-
-    def _smooth(
-        self,
-        *,
-        constraint_count: int,
-        constraint_smoothness: float,
-        slater: float,
-        loss_lipschitz: float,
-        horizon: int,
-        setting: Setting,
-        constraint_lipschitz: float = 0.0,
-    ) -> float:
-        if float(self.smoothness) < constraint_smoothness * (1 - 1e-12):
-            raise OutsideTheorem(
-                f"smoothness is {float(self.smoothness):g}, below L = {constraint_smoothness:g}"
+    def _of_estimates(self, source: str, setting: Setting, horizon: int) -> Guarantee:
+        """The violation by N1 or N2."""
+        known, start = setting.constants, setting.initial_violation
+        smooth, eta = self.rows == "smooth", getattr(self.learner, "eta", None)
+        bend, least = float(self.smoothness or 0.0), known.constraint_smoothness or 0.0
+        why = ""
+        if start is None:
+            why = "the violation of the first decision is not known"
+        elif smooth and bend < least * (1 - 1e-12):
+            why = f"smoothness is {bend:g}, below L = {least:g}"
+        elif smooth and not isinstance(eta, Constant):
+            why = "the step must be constant"
+        if why:
+            return Guarantee.none("violation", source, why)
+        several = known.constraint_count != 1
+        slope = (known.constraint_lipschitz or 0.0) if several else 0.0
+        needs = ("constraint_lipschitz",) if several else ()
+        numbers: dict[str, Any] = {
+            "horizon": horizon,
+            "sigma": self._scale(horizon, known.constraint_count or 1),
+            "initial_violation": start,
+        }
+        if not smooth:
+            return setting.evaluate(
+                "violation",
+                averaged_violation,
+                source,
+                needs,
+                self._assumes(),
+                gradient_sigma=float(self.gradient_sigma),
+                size=setting.size,
+                radius=setting.diameter,
+                left_over=LEFT_OVER * slope * setting.diameter,
+                **numbers,
             )
-        eta = getattr(self.learner, "eta", None)
-        if not isinstance(eta, Constant):
-            raise OutsideTheorem("the step must be constant")
-        return averaged_smooth_violation(
-            horizon=horizon,
-            sigma=self._scale(horizon, constraint_count),
-            constraint_count=constraint_count,
-            initial_violation=_start(setting),
-            constraint_smoothness=float(self.smoothness),
-            slater=slater,
-            diameter=setting.diameter,
-            longest=float(eta.value) * loss_lipschitz,
+        assert isinstance(eta, Constant)
+        return setting.evaluate(
+            "violation",
+            averaged_smooth_violation,
+            source,
+            (*needs, "constraint_smoothness", "loss_lipschitz"),
+            self._assumes(),
+            constraint_smoothness=bend,
+            longest=float(eta.value) * (known.loss_lipschitz or 0.0),
             rate=float(self.horizon) ** (-2 / 3),
-            several=constraint_count > 1,
-            constraint_lipschitz=constraint_lipschitz,
+            several=several,
+            constraint_lipschitz=slope,
+            **numbers,
         )
 
     def _in_blocks(self, one: Guarantee, setting: Setting, horizon: int) -> float | None:
@@ -451,12 +438,6 @@ class Averaged(Learner):
         longer = 2 * math.log(float(self.horizon)) + math.log(count)
         shorter = 2 * math.log(horizon) + math.log(count)
         return float(self.sigma) * math.sqrt(longer / shorter) if shorter > 0 else float(self.sigma)
-
-
-def _start(setting: Setting) -> float:
-    if setting.initial_violation is None:
-        raise OutsideTheorem("the violation of the first decision is not known")
-    return setting.initial_violation
 
 
 LEFT_OVER = math.pi**2 / 6 - 1

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -86,9 +87,9 @@ class _ShrunkRound(RoundSeen):
         return self.centre + self.factor * (self.round.minimise(direction) - self.centre)
 
 
+@dataclass(frozen=True)
 class _BanditLearner(Learner):
-    """What both kinds have in common; subclasses say which points are played and how gradients are
-    estimated."""
+    """What both kinds have in common."""
 
     learner: Learner
     delta: Any
@@ -97,6 +98,25 @@ class _BanditLearner(Learner):
     centre: Any
     count: ClassVar[int]
     """The number of points per round."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, Learner):
+            raise TypeError(
+                f"learner: got {self.learner!r}; expected a learner, as "
+                f"{type(self).__name__}.tuned builds it"
+            )
+        for name in ("delta", "penalty", "inner_radius"):
+            check_positive(name, getattr(self, name))
+        if isinstance(self.centre, (str, complex)) or not np.all(np.isfinite(self.centre)):
+            raise TypeError(
+                f"centre: got {arguments.shown(self.centre)}; expected a point of the domain"
+            )
+        known = (self.delta, self.inner_radius)
+        if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
+            raise ValueError(
+                f"delta: got {known[0]:g}; expected less than the inner radius of the domain, "
+                f"{known[1]:g}"
+            )
 
     @property
     def random(self) -> bool:
@@ -171,62 +191,44 @@ class _BanditLearner(Learner):
             return
         rests = (*BASE, Assumes.OBLIVIOUS, *((Assumes.LOSS_VALUES,) if self.count == 1 else ()))
 
-        def total(
-            *, radius: float, loss_lipschitz: float, constraint_lipschitz: float, **known: float
-        ) -> float:
-            slope = loss_lipschitz + float(self.penalty) * constraint_lipschitz
-            return bandit_expected_regret(
-                horizon=horizon,
-                eta=float(eta.value),
-                delta=float(self.delta),
-                inner_radius=float(self.inner_radius),
-                radius=radius,
-                lipschitz=slope,
-                second_moment=self._second_moment(setting.size, slope, **known),
-            )
-
-        def violation(*, loss_range: float, **known: float) -> float:
-            more = {"loss_range": loss_range} if self.count == 1 else {}
-            return bandit_expected_violation(
-                horizon=horizon,
-                regret=total(**known, **more),
-                penalty=float(self.penalty),
-                loss_range=loss_range,
-            )
-
-        needs = ("loss_range", "constraint_range") if self.count == 1 else ()
-        yield setting.evaluate("regret", total, source, needs, rests, expected=True)
-        needs = ("radius", "loss_lipschitz", "constraint_lipschitz", *needs)
-        found = setting.evaluate("violation", violation, source, needs, rests, expected=True)
+        known, penalty, delta = setting.constants, float(self.penalty), float(self.delta)
+        slope = (known.loss_lipschitz or 0.0) + penalty * (known.constraint_lipschitz or 0.0)
+        needs: tuple[str, ...] = ("loss_lipschitz", "constraint_lipschitz")
+        if self.count == 2:
+            moment = two_point_moment(size=setting.size) * slope**2
+        else:
+            reach = (known.loss_range or 0.0) + penalty * (known.constraint_range or 0.0)
+            moment = (setting.size * reach / delta) ** 2
+            needs = (*needs, "loss_range", "constraint_range")
+        regret = setting.evaluate(
+            "regret",
+            bandit_expected_regret,
+            source,
+            needs,
+            rests,
+            expected=True,
+            horizon=horizon,
+            eta=float(eta.value),
+            delta=delta,
+            inner_radius=float(self.inner_radius),
+            lipschitz=slope,
+            second_moment=moment,
+        )
+        yield regret
+        found = setting.evaluate(
+            "violation",
+            bandit_expected_violation,
+            source,
+            ("radius", *needs),
+            rests,
+            expected=True,
+            horizon=horizon,
+            regret=regret.bound,
+            penalty=penalty,
+        )
         yield found
         if found.bound is not None:
             yield found.become("excess")
-
-    def _second_moment(self, size: int, slope: float, **known: float) -> float:
-        if self.count == 2:
-            return two_point_moment(size=size) * slope**2
-        reach = known["loss_range"] + float(self.penalty) * known["constraint_range"]
-        return (size * reach / float(self.delta)) ** 2
-
-
-def _check(learner: Any) -> None:
-    if not isinstance(learner.learner, Learner):
-        raise TypeError(
-            f"learner: got {learner.learner!r}; expected a learner, as "
-            f"{type(learner).__name__}.tuned builds it"
-        )
-    for name in ("delta", "penalty", "inner_radius"):
-        check_positive(name, getattr(learner, name))
-    if isinstance(learner.centre, (str, complex)) or not np.all(np.isfinite(learner.centre)):
-        raise TypeError(
-            f"centre: got {arguments.shown(learner.centre)}; expected a point of the domain"
-        )
-    known = (learner.delta, learner.inner_radius)
-    if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
-        raise ValueError(
-            f"delta: got {known[0]:g}; expected less than the inner radius of the domain, "
-            f"{known[1]:g}"
-        )
 
 
 @learner_dataclass
@@ -250,15 +252,6 @@ class TwoPoint(_BanditLearner):
     """
 
     count: ClassVar[int] = 2
-
-    learner: Learner
-    delta: Any
-    penalty: Any
-    inner_radius: Any
-    centre: Any
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @classmethod
     def tuned(
@@ -284,15 +277,6 @@ class OnePoint(_BanditLearner):
     """
 
     count: ClassVar[int] = 1
-
-    learner: Learner
-    delta: Any
-    penalty: Any
-    inner_radius: Any
-    centre: Any
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @classmethod
     def tuned(

@@ -335,7 +335,7 @@ class Setting:
                 `OutsideTheorem` for parameters that the theorem does not cover.
             source: the theorem.
             needs: constants that must be known, besides those that are parameters of the formula
-                without a default.
+                without a default; those that are no parameters of it are assumed all the same.
             assumptions: what else the theorem assumes.
             expected: whether the bound is on the expectation over seeds.
             numbers: all other arguments of the formula. What is not among them and is a parameter
@@ -343,6 +343,7 @@ class Setting:
                 diameter. Each constant that is taken becomes an assumption of the guarantee.
         """
         parameters = inspect.signature(formula).parameters
+        every = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
         if "diameter" in parameters:
             numbers.setdefault("diameter", self.diameter)
         taken = [
@@ -361,11 +362,20 @@ class Setting:
             listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
             return Guarantee.none(quantity, source, f"{listed} is not known")
         try:
-            bound = formula(**{name: self._value(name) for name in needs}, **numbers)
+            asked = {name: self._value(name) for name in needs if every or name in parameters}
+            bound = formula(**asked | numbers)
         except OutsideTheorem as error:
             return Guarantee.none(quantity, source, str(error))
         rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
         return Guarantee(quantity, float(bound), source, rests, "", expected)
+
+    def less_convex_than(self, modulus: float) -> str:
+        """Say why losses are not known to have this modulus, which a step is for; empty if they
+        are."""
+        known = self.constants.strong_convexity
+        if modulus <= known * (1 + 1e-12):
+            return ""
+        return f"the step is for losses with H = {modulus:g}; they are known to have H = {known:g}"
 
     def along_path(
         self, fixed: Guarantee, last_step: float, diameter: float | None = None

@@ -252,29 +252,22 @@ def _strongly_convex(
     modulus: float, sigma: float, setting: Setting, horizon: int
 ) -> Iterator[Guarantee]:
     """Theorem 2 for eta_t = 1 / (H (t + 1))."""
-    if modulus > setting.constants.strong_convexity * (1 + 1e-12):
-        known = setting.constants.strong_convexity
-        why = (
-            f"the step is 1 / (H (t + 1)) with H = {modulus:g}, but the losses are known to have "
-            f"H = {known:g}"
-        )
+    if why := setting.less_convex_than(modulus):
         yield Guarantee.none("regret", "Theorem 2", why)
         return
-    step: dict[str, Any] = {
-        "horizon": horizon,
-        "strong_convexity": modulus,
-        "sigma": sigma,
-        "form": "sharp",
-    }
-    strong = (*BASE, "strong_convexity")
-    regret = bounds.strong_clipped_regret
-    fixed = setting.evaluate("regret", regret, "Theorem 2", (), strong, **step)
+    given = partial(
+        setting.evaluate,
+        assumptions=(*BASE, "strong_convexity"),
+        horizon=horizon,
+        strong_convexity=modulus,
+        sigma=sigma,
+        form="sharp",
+    )
+    fixed = given("regret", bounds.strong_clipped_regret, "Theorem 2")
     yield setting.along_path(fixed, 1 / (modulus * horizon))
-    for quantity, formula, source in (
-        ("squared violation", bounds.strong_clipped_squared_violation, "Theorem 2, squared"),
-        ("violation", bounds.strong_clipped_violation, "Theorem 2"),
-    ):
-        yield setting.evaluate(quantity, formula, source, (), strong, **step)
+    squared = bounds.strong_clipped_squared_violation
+    yield given("squared violation", squared, "Theorem 2, squared")
+    yield given("violation", bounds.strong_clipped_violation, "Theorem 2")
 
 
 def _error_bound(

@@ -79,8 +79,8 @@ class ProjectedOGD(StepsFromDecision, Learner):
 
         With a `horizon`, the constant step D / (G_f sqrt(T)): regret <= G_f D sqrt(T).
         """
-        (slope,) = constants.need("loss_lipschitz")
-        scale = float(_checked(feasible).diameter) / arguments.positive("loss_lipschitz", slope)
+        (slope,) = constants.positive("loss_lipschitz")
+        scale = float(_checked(feasible).diameter) / slope
         if horizon is None:
             return cls(InverseRoot(scale), feasible)
         return cls(Constant(scale / math.sqrt(arguments.count("horizon", horizon))), feasible)
@@ -107,17 +107,17 @@ class ProjectedOGD(StepsFromDecision, Learner):
             yield Guarantee(
                 quantity, 0.0, "projection onto the feasible set", (str(Assumes.PROJECTION),)
             )
-        law, known, across = self.eta.power_law(), setting.constants, float(self.feasible.diameter)
-        rests = (Assumes.CONVEX_LOSSES, Assumes.PROJECTION)
+        law, across = self.eta.power_law(), float(self.feasible.diameter)
+        rests, source = (Assumes.CONVEX_LOSSES, Assumes.PROJECTION), "Zinkevich, Theorem 1"
         if law is None or law.shift != 0:
-            yield Guarantee.none(
-                "regret", "Zinkevich, Theorem 1", f"a step eta / t^beta is needed; got {self.eta!r}"
-            )
-        elif law.beta < 1:
+            why = f"a step eta / t^beta is needed; got {self.eta!r}"
+            yield Guarantee.none("regret", source, why)
+            return
+        if law.beta < 1:
             fixed = setting.evaluate(
                 "regret",
                 projected_regret,
-                "Zinkevich, Theorem 1",
+                source,
                 (),
                 rests,
                 horizon=horizon,
@@ -127,23 +127,24 @@ class ProjectedOGD(StepsFromDecision, Learner):
                 diameter=across,
             )
             yield setting.along_path(fixed, law.scale / horizon**law.beta, across)
-        elif law.beta == 1 and 1 / law.scale <= known.strong_convexity * (1 + 1e-12):
-            fixed = setting.evaluate(
-                "regret",
-                hazan_regret,
-                "Hazan et al., Theorem 1",
-                (),
-                (*rests, "strong_convexity"),
-                horizon=horizon,
-                strong_convexity=1 / law.scale,
-            )
-            yield setting.along_path(fixed, law.scale / max(horizon - 1, 1), across)
-        else:
-            why = (
-                f"the losses must be strongly convex with H = {1 / law.scale:g}; known is "
-                f"{known.strong_convexity:g}"
-            )
-            yield Guarantee.none("regret", "Hazan et al., Theorem 1", why)
+            return
+        source, modulus = "Hazan et al., Theorem 1", 1 / law.scale
+        why = f"a step eta / t^beta with beta <= 1 is needed; got {self.eta!r}"
+        if law.beta == 1:
+            why = setting.less_convex_than(modulus)
+        if why:
+            yield Guarantee.none("regret", source, why)
+            return
+        fixed = setting.evaluate(
+            "regret",
+            hazan_regret,
+            source,
+            (),
+            (*rests, "strong_convexity"),
+            horizon=horizon,
+            strong_convexity=modulus,
+        )
+        yield setting.along_path(fixed, law.scale / max(horizon - 1, 1), across)
 
 
 def _checked(feasible: Domain) -> Domain:

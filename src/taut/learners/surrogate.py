@@ -24,8 +24,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -59,7 +60,6 @@ from .theorem import (
 )
 
 CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz")
-SLOPES = ("loss_lipschitz", "constraint_lipschitz")
 
 
 class Potential:
@@ -235,30 +235,27 @@ class Surrogate(_AdaGrad):
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds that follow from the potential."""
-        numbers: dict[str, Any] = {
-            "horizon": horizon,
-            "penalty": float(self.penalty),
-            "loss_scale": float(self.loss_scale),
-            "constraint_scale": float(self.constraint_scale),
-            "reach": float(self.diameter),
-        }
-        regret: Callable[..., float]
-        violation: Callable[..., float]
+        given = partial(
+            setting.evaluate,
+            horizon=horizon,
+            penalty=float(self.penalty),
+            loss_scale=float(self.loss_scale),
+            constraint_scale=float(self.constraint_scale),
+            reach=float(self.diameter),
+        )
         if isinstance(self.potential, ExponentialPotential):
-            numbers["rate"] = float(self.potential.rate)
-            source, regret, violation = (
-                "Sinha & Vaze, sharpened",
-                surrogate_regret,
-                surrogate_violation,
-            )
+            source, rate = "Sinha & Vaze, sharpened", float(self.potential.rate)
+            yield given("regret", surrogate_regret, source, rate=rate)
+            violation = given("violation", surrogate_violation, source, rate=rate)
         elif isinstance(self.potential, QuadraticPotential):
             source = "quadratic potential"
-            regret, violation = anytime_surrogate_regret, anytime_surrogate_violation
+            yield given("regret", anytime_surrogate_regret, source)
+            violation = given("violation", anytime_surrogate_violation, source)
         else:
             yield Guarantee.none("regret", "surrogate", f"no bound is known for {self.potential!r}")
             return
-        yield setting.evaluate("regret", regret, source, **numbers)
-        yield from _violation(setting, violation, source, BASE, **numbers)
+        yield violation
+        yield violation.become("excess")  # a signed sum is never above the clipped one
 
 
 class QueueState(NamedTuple):
@@ -295,8 +292,7 @@ class StrongSurrogate(Learner):
     @classmethod
     def tuned(cls, constants: Constants, horizon: int) -> StrongSurrogate:
         """V = 8 G_g^2 ln(eT) / H; G_f does not enter."""
-        slope, modulus = constants.need("constraint_lipschitz", "strong_convexity")
-        slope = arguments.positive("constraint_lipschitz", slope)
+        slope, modulus = constants.positive("constraint_lipschitz", "strong_convexity")
         logarithm = 1 + math.log(arguments.count("horizon", horizon))
         return cls(8 * slope**2 * logarithm / modulus, modulus)
 
@@ -319,27 +315,22 @@ class StrongSurrogate(Learner):
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds for losses that are at least as strongly convex as the step assumes."""
-        source, modulus, known = (
-            "Sinha & Vaze, strongly convex",
-            float(self.strong_convexity),
-            setting.constants,
-        )
-        if modulus > known.strong_convexity * (1 + 1e-12):
-            why = (
-                f"the step assumes H = {modulus:g}, but the losses are known to have H = "
-                f"{known.strong_convexity:g}"
-            )
+        source, modulus = "Sinha & Vaze, strongly convex", float(self.strong_convexity)
+        if why := setting.less_convex_than(modulus):
             yield Guarantee.none("regret", source, why)
             return
-        numbers: dict[str, Any] = {
-            "horizon": horizon,
-            "penalty": float(self.penalty),
-            "strong_convexity": modulus,
-        }
-        rests = (*BASE, "strong_convexity")
-        regret = strong_surrogate_regret
-        yield setting.evaluate("regret", regret, source, (), rests, **numbers)
-        yield from _violation(setting, strong_surrogate_violation, source, rests, **numbers)
+        given = partial(
+            setting.evaluate,
+            source=source,
+            assumptions=(*BASE, "strong_convexity"),
+            horizon=horizon,
+            penalty=float(self.penalty),
+            strong_convexity=modulus,
+        )
+        yield given("regret", strong_surrogate_regret)
+        violation = given("violation", strong_surrogate_violation)
+        yield violation
+        yield violation.become("excess")
 
     def multiplier(self, state: QueueState, round: Round) -> jax.Array:
         """Return 2 Q_t / V for the largest constraint if it is violated."""
@@ -411,24 +402,9 @@ def _adagrad(diameter: Any, squares: jax.Array) -> jax.Array:
 
 def _scales(constants: Constants, domain: Domain | None) -> tuple[float, float, float]:
     """b_f, b_g and D."""
-    loss_slope, slope = constants.need(*SLOPES)
+    loss_slope, slope = constants.positive("loss_lipschitz", "constraint_lipschitz")
     across = sizes(domain, constants)[1]
-    loss_slope = arguments.positive("loss_lipschitz", loss_slope)
-    slope = arguments.positive("constraint_lipschitz", slope)
     return 1 / (2 * loss_slope * across), 1 / (2 * slope * across), across
-
-
-def _violation(
-    setting: Setting,
-    formula: Callable[..., float],
-    source: str,
-    rests: tuple[str, ...],
-    **numbers: Any,
-) -> Iterator[Guarantee]:
-    """The clipped violation, and the excess, which is never above it."""
-    violation = setting.evaluate("violation", formula, source, (), rests, **numbers)
-    yield violation
-    yield violation.become("excess")
 
 
 @dataclass(frozen=True)

@@ -309,18 +309,16 @@ def floats_of(data: Any) -> list[jax.Array]:
 
 def faults_of(z: Any, loss: jax.Array, excess: jax.Array, x: jax.Array) -> jax.Array:
     """Return 0 if all numbers of a round are finite, otherwise one bit for each of `FAULTS`."""
-    checked = {"data": floats_of(z), "loss": [loss], "constraints": [excess], "next decision": [x]}
-    faults = jnp.asarray(0, jnp.int32)
-    for name, arrays in checked.items():
-        faults = faults | fault(name, *arrays)
-    return faults
+    before = fault("data", *floats_of(z)) | fault("loss", loss)
+    return before | fault("constraints", excess) | fault("next decision", x)
 
 
 def fault(name: str, *arrays: jax.Array) -> jax.Array:
     """Return the bit of `FAULTS` with this name if a number of the arrays is not finite, else 0."""
-    bit = jnp.asarray(2 ** FAULTS.index(name), jnp.int32)
-    bits = [jnp.where(jnp.all(jnp.isfinite(array)), 0, bit) for array in arrays]
-    return jnp.max(jnp.stack(bits)) if bits else jnp.asarray(0, jnp.int32)
+    finite = jnp.asarray(True)
+    for array in arrays:
+        finite &= jnp.all(jnp.isfinite(array))
+    return jnp.where(finite, 0, jnp.asarray(2 ** FAULTS.index(name), jnp.int32))
 
 
 def first_fault(faults: int) -> tuple[int, str]:

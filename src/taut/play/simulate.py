@@ -33,7 +33,7 @@ from ..progress import Counter, counting
 from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
-from .simulation import FEW, SHORT, Chunk, Simulation
+from .simulation import FEW, SHORT, Simulation
 from .with_feedback import check_covered, default_learner
 
 LOG = logging.getLogger(__name__)
@@ -177,7 +177,9 @@ def simulate(
     return run if index is None else replace(run, index=index[: source.horizon])
 
 
-def _continued(simulation: Simulation, folder: str | Path, report: Callable[[Any], None]) -> Run:
+def _continued(
+    simulation: Simulation, folder: str | Path, report: Callable[[int, int], None]
+) -> Run:
     """Play the chunks that are not in a checkpoint yet, and write each of them there."""
     # With the whole learner: the last digits must not depend on where a run is continued.
     simulation = simulation.whole()
@@ -185,20 +187,19 @@ def _continued(simulation: Simulation, folder: str | Path, report: Callable[[Any
         carry, done = saved.resume()
         if carry is not None:
             LOG.info("continuing after round %d from the checkpoint in %s", done, folder)
-            report(Chunk(0, done, None, carry, {}))
+            report(done, done)
         for chunk in simulation.play(carry, done):
             carry, done = chunk.carry, chunk.start + chunk.rounds
             saved.add(carry, chunk.records, chunk.data, chunk.start, done)
-            report(chunk)
+            report(chunk.rounds, done)
         return simulation.result(carry, saved.records())
 
 
-def _report(horizon: int, counter: Counter | None, chunk: Chunk) -> None:
-    """Say that a chunk was played, and stop if the time is up."""
-    done = chunk.start + chunk.rounds
+def _report(horizon: int, counter: Counter | None, rounds: int, done: int) -> None:
+    """Say that so many rounds were played, and stop if the time is up."""
     LOG.debug("played %d of %d rounds", done, horizon)
     if counter is not None:
-        counter.advance(chunk.rounds)
+        counter.advance(rounds)
     if done < horizon:
         check_deadline(done, horizon)
 

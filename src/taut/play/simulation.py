@@ -109,7 +109,7 @@ class Simulation:
     def prepare(
         cls,
         *,
-        learners: tuple[Learner, ...],
+        learners: tuple[Any, ...],
         swept: bool,
         problem: Problem,
         score: Problem | None,
@@ -157,7 +157,11 @@ class Simulation:
         # What a learner sees through feedback is not its own state, which neither grows nor stops.
         own, kind = feedback is None, type(learners[0])
         room = None
-        if own and issubclass(kind, Grows) and any(_grows(each) for each in learners):
+        if (
+            own
+            and issubclass(kind, Grows)
+            and any(each.with_room(1) is not each for each in learners)
+        ):
             room = ROOM
         short = own and chosen_passes() is None and issubclass(kind, Shortens)
         stacked = _stacked(learners, feedback, first.dtype, room, short)
@@ -226,13 +230,15 @@ class Simulation:
         sums = np.zeros((self.shape.learners, self.shape.seeds, 4 + 4 * count))
         return Carry(self.blank(), Totals.of_packed(sums, count))
 
-    def run(self, report: Callable[[Chunk], None] | None = None) -> Run:
-        """Play all rounds and return the run; `report` is called after each chunk."""
+    def run(self, report: Callable[[int, int], None] | None = None) -> Run:
+        """Play all rounds and return the run; after each chunk `report` is called with its number
+        of rounds and that of all so far."""
         records = KeptRecords(self.shape, self.stream.horizon)
         for chunk in self.play():
-            records.add(chunk.records, chunk.start, chunk.start + chunk.rounds)
+            done = chunk.start + chunk.rounds
+            records.add(chunk.records, chunk.start, done)
             if report is not None:
-                report(chunk)
+                report(chunk.rounds, done)
         return self.result(chunk.carry, records.records)
 
     def play(self, carry: Carry | None = None, done: int = 0) -> Iterator[Chunk]:
@@ -382,11 +388,6 @@ def _stacked(
     return jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
 
 
-def _grows(learner: Learner) -> bool:
-    """Return whether the state of a learner needs more room with time."""
-    return learner.with_room(ROOM) is not learner  # type: ignore[attr-defined]
-
-
 def _is_in_memory(stream: Stream) -> bool:
     """Return whether the data of one seed are read where they lie."""
     return isinstance(stream, Arrays) and stream.seeds == 1
@@ -449,8 +450,9 @@ def _chunk_length(shape: Shape, example: Any, size: int, stream: Stream, chunk: 
 
 
 def _zeros(leaf: Any) -> Any:
-    zeros = np.zeros if isinstance(leaf.dtype, np.dtype) else jnp.zeros  # random keys are JAX's
-    return zeros(leaf.shape, leaf.dtype)
+    if isinstance(leaf.dtype, np.dtype):
+        return jax.device_put(np.zeros(leaf.shape, leaf.dtype))  # nothing is compiled
+    return jnp.zeros(leaf.shape, leaf.dtype)  # random keys
 
 
 def _host(array: Any) -> Any:

@@ -153,8 +153,13 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
     shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
     if shapes not in known:
         previous = ", previous" if problem.previous else ""
-        loss = traced(f"loss(x, z{previous})", "loss", name, problem.loss, x, z, after=scalar)
-        refuse_array(loss.shape, name)
+
+        def loss_of(x: jax.Array, z: Any) -> jax.Array:
+            return scalar(problem.loss(x, z))
+
+        loss = traced(f"loss(x, z{previous})", "loss", name, loss_of, x, z)
+        if loss.shape:
+            refuse_array(loss.shape, name)
         if not (
             jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)
         ):

@@ -97,13 +97,14 @@ class ChunkTotals(NamedTuple):
     def packed(self, xp: Any) -> Any:
         """Return all numbers in one array, whose last axis holds all values, all errors that are
         carried along, and the peaks. `xp` is `numpy` or `jax.numpy`."""
-        sums = [total for name, total in self._asdict().items() if name != "peak"]
-        errors = [total.error for total in sums if total.error is not None]
-        parts, wide = [], self.loss.value.dtype
-        for part in (*(total.value for total in sums), *errors, self.peak):
-            one = part.ndim == self.loss.value.ndim  # without an axis for the constraints
-            parts.append((part[..., None] if one else part).astype(wide))
-        return xp.concatenate(parts, axis=-1)
+        loss, values, errors = self.loss.value, [], []
+        for name, total in self._asdict().items():
+            if name != "peak":
+                one = total.value.ndim == loss.ndim  # without an axis for the constraints
+                values.append(total.value[..., None] if one else total.value)
+                if total.error is not None:
+                    errors.append(total.error[..., None] if one else total.error)
+        return xp.concatenate([*values, *errors, self.peak.astype(loss.dtype)], axis=-1)
 
 
 @register_dataclass
@@ -140,15 +141,18 @@ class Totals:
         sums = numbers[..., :size]
         if numbers.shape[-1] > size + count:
             sums = sums + numbers[..., size : 2 * size]
-        excess, violation, squared = (
-            sums[..., 1 + k * count : 1 + (k + 1) * count] for k in range(3)
+        # A constraint that is the only one is the largest.
+        worst = sums[..., 1:4] if count == 1 else sums[..., -3:]
+        return cls(
+            loss=sums[..., 0],
+            excess=sums[..., 1 : 1 + count],
+            violation=sums[..., 1 + count : 1 + 2 * count],
+            squared=sums[..., 1 + 2 * count : 1 + 3 * count],
+            peak=numbers[..., -count:],
+            worst_excess=worst[..., 0],
+            worst_violation=worst[..., 1],
+            worst_squared=worst[..., 2],
         )
-        worst = sums[..., -3:]
-        if count == 1:  # the only constraint is the largest
-            worst = sums[..., 1:4]
-        peak = numbers[..., -count:]
-        each = (worst[..., k] for k in range(3))
-        return cls(sums[..., 0], excess, violation, squared, peak, *each)
 
     @classmethod
     def of_chunk(cls, chunk: ChunkTotals) -> Totals:
@@ -171,7 +175,8 @@ class Totals:
 
     def __getitem__(self, index: Any) -> Totals:
         """Select the totals of one learner of a sweep."""
-        return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
+        chosen: Totals = jax.tree.map(lambda array: array[index], self)
+        return chosen
 
 
 def _json(value: Any) -> Any:

@@ -272,6 +272,10 @@ def test_a_kink_that_sampling_misses_is_found_at_the_solution():
     best = hindsight(problem, np.ones(5))
     assert best.loss[0] == pytest.approx(-5 * 11.9, rel=1e-9)
     assert best.violation[0] <= 1e-6
+    # Only the second of three seeds reaches the kink; the others are solved before and after.
+    seeds = hindsight(problem, np.array([[-1.0], [1.0], [-2.0]]), seeds=3)
+    assert seeds.loss == pytest.approx([-12, -11.9, -24], rel=1e-9)
+    assert seeds.violation.max() <= 1e-6
 
 
 def test_doubly_stochastic_matrices_are_approximated_by_their_mean():

@@ -18,9 +18,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...engine import Array, default_float
+from ...engine import Array
 from ...intervals.enclosure import Unknown
-from ...intervals.of_jaxpr import MOVES, computed, contraction, has_usual_derivative, places_of
+from ...intervals.of_jaxpr import (
+    MOVES,
+    computed,
+    contraction,
+    has_usual_derivative,
+    places_of,
+    traced,
+)
 from ...jaxpr.walk import CALLS, called, evaluate
 
 MOST = 256
@@ -66,9 +73,7 @@ def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = 
     Every gradient that a learner sees is the slope of a piece, also where several are equal: see
     `taut.jaxpr.maxima`.
     """
-    x = jax.ShapeDtypeStruct(shape, default_float())
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
-    program = jax.make_jaxpr(function)(x, like)
+    program = traced(function, shape, data)
     size = math.prod(shape)
     decision = Pieces(np.eye(size, size + 1).reshape(1, *shape, size + 1), 0)
     with np.errstate(all="ignore"):

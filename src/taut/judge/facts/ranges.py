@@ -1,17 +1,17 @@
 """What interval arithmetic proves of losses and constraints over the domain and all data.
 
-These are Lipschitz constants, ranges, smoothness and strong convexity (`loss_ranges` and its
-siblings), and what every learner satisfies (`trivial_limits`): a guarantee that is not smaller than
-that says nothing. The largest values are proven, not sampled: by interval and slope arithmetic
-(`taut.intervals`), by constants that are given or exact, and at the vertices of domains that have
-few.
+These are Lipschitz constants and ranges (`ranges_of`), smoothness and strong convexity
+(`curvature_of`), and what every learner satisfies (`trivial_limits`): a guarantee that is not
+smaller than that says nothing. The largest values are proven, not sampled: by interval and slope
+arithmetic (`taut.intervals`), by constants that are given or exact, and at the vertices of domains
+that have few.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ import jax
 import numpy as np
 
 from ...engine import Array, default_float
-from ...intervals.constants import curvature, lipschitz, size, variation
+from ...intervals.constants import curvature, lipschitz
 from ...intervals.enclosure import Enclosure, Space, Unknown
 from ...intervals.of_jaxpr import enclose, has_usual_derivative, traced
 from ...jaxpr.walk import equations
@@ -53,22 +53,21 @@ class Ranges(NamedTuple):
     """Whether all functions are affine, as far as is known."""
 
 
-def loss_ranges(problem: Problem, stream: Stream) -> Ranges:
-    """Of the losses of all rounds. Raises `Unknown` if there is no bound."""
-    return _ranges(partial(loss_of_round, problem.loss), problem, stream, variation)
-
-
-def constraint_ranges(problem: Problem, stream: Stream | None) -> Ranges:
-    """Of the constraints, in all rounds if they change. Raises `Unknown` if there is no bound."""
-    return _ranges(problem.constraints.values, problem, stream, size)
-
-
-def _ranges(
+def ranges_of(
     function: Callable[..., Any],
     problem: Problem,
     stream: Stream | None,
     spread: Callable[[Any], float],
 ) -> Ranges:
+    """Of a function of the decision, in all rounds if it takes data. Raises `Unknown` if there is
+    no bound.
+
+    Arguments:
+        function: losses or constraints.
+        problem: whose domain counts.
+        stream: its data.
+        spread: of an enclosure: the largest difference or the largest absolute value.
+    """
     space = Space.of(problem.domain, gradients=True)
     steep, wide, affine = 0.0, 0.0, True
     for bounds, _ in _enclosures(function, space, stream, WORK):
@@ -77,37 +76,24 @@ def _ranges(
     return Ranges(steep, wide, affine)
 
 
-def loss_curvature(problem: Problem, stream: Stream) -> tuple[float, float]:
-    """Bounds on all eigenvalues of second derivatives of all losses. Raises `Unknown`."""
-    return _curvature(partial(loss_of_round, problem.loss), problem, *_hull(stream))
-
-
-def constraint_curvature(
-    problem: Problem, stream: Stream | None, count: int
+def curvature_of(
+    functions: Sequence[Callable[..., Any]], problem: Problem, stream: Stream | None
 ) -> tuple[float, float]:
-    """The same of all constraints."""
-    low, high = (None, None) if stream is None else _hull(stream)
-
-    def row(i: int) -> Callable[[jax.Array, Any], jax.Array]:
-        return lambda x, z: problem.constraints.values(x, z)[i]
-
-    bounds = np.array([_curvature(row(i), problem, low, high) for i in range(count)])
-    return float(bounds[:, 0].min()), float(bounds[:, 1].max())
-
-
-def _curvature(
-    function: Callable[..., Any], problem: Problem, low: Any, high: Any
-) -> tuple[float, float]:
+    """Bounds on all eigenvalues of second derivatives of numbers, in all rounds if they take data.
+    Raises `Unknown`."""
     if math.prod(problem.domain.shape) > CURVED:
         raise Unknown("the decision has many entries")
-    space = Space.of(problem.domain, gradients=True)
-    _program(function, space, low)
-    return curvature(function, space, low, high)
+    low, high = (None, None) if stream is None else _hull(stream)
+    space, bounds = Space.of(problem.domain, gradients=True), []
+    for function in functions:
+        _program(function, space, low)
+        bounds.append(curvature(function, space, low, high))
+    return min(least for least, _ in bounds), max(most for _, most in bounds)
 
 
 def _program(function: Callable[..., Any], space: Space, data: Any) -> Any:
     """The traced function; for bounds on gradients, no derivative may be one of its own."""
-    program = traced(function, space, data)
+    program = traced(function, space.shape, data)
     if space.gradients and not all(map(has_usual_derivative, equations(program))):
         raise Unknown("a function has a derivative of its own")
     return program

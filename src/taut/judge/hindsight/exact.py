@@ -266,7 +266,7 @@ def _lowest(region: Region, element: Element, planes: _Planes) -> tuple[Array, f
     count, added = len(cuts), len(planes.offsets)
     which = np.concatenate([np.zeros(count, int), planes.groups])
     relaxed = np.concatenate([np.zeros(count), np.ones(added)])
-    level = Level(np.zeros(len(program.rows)), np.zeros(len(program.quadratics)), relaxed, which)
+    level = Level(np.zeros(len(program.rows)), relaxed, which)
     active = pool.active(element.rounds)
     if active is not None:
         active = np.append(active, np.ones(added, bool))

@@ -430,7 +430,7 @@ class Region:
         for _ in range(VIOLATION_STEPS):
             self.outer.set_cuts(*pool.cuts())
             cuts = weights[[i for i, _ in pool.keys]] / np.asarray(pool.lengths)
-            level = Level(rows, np.zeros(0), cuts)
+            level = Level(rows, cuts)
             minimiser = self.outer.least_violation(level, pool.active(element.rounds))
             least = self.scaling.least_change(minimiser.slope[None], np.zeros_like(best.u)[None])[0]
             if minimiser.weight > 0:
