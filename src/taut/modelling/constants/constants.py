@@ -16,10 +16,9 @@ from ...intervals.enclosure import Enclosure, Unknown
 from ...problem.conic import ConicSet
 from ...problem.constants import Constants
 from ..domains.entry_bounds import outwards
-from ..translation.inequalities import Excess
 from ..translation.parameters import Range, guess_notes
 from .enclosures import edges_of, enclosures
-from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
+from .quadratics import Quadratics, fitted
 from .search import Probe, Search, Seen
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ CONTRADICTION = 1e-6
 """Constraints are contradictory if the least-violating decision exceeds them by more than this,
 relatively."""
 
-Found = dict[str, tuple[float, bool]]
+Numbers = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
 
 
@@ -58,25 +57,23 @@ def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
             f"constraint_count: got {given.constraint_count}; expected {model.count}, what "
             "constraints gives"
         )
-    search = Search(model, probe)
+    search, notes = Search(model, probe), list[str]()
     search.refuse_infinite()
-    known, notes = search.known, list[str]()
-    extent = Extent.of(model.domain, known)
-    loss = fit_loss(probe, extent) if model.objective.is_quadratic() else None
-    entries: Found = {
+    entries: Numbers = {
         "radius": (float(model.domain.radius), True),
         "constraint_count": (model.count, True),
-        **_of_loss(model, given, loss, search, notes),
-        **_of_constraints(model, given, extent, search, notes),
+        **_of_loss(model, given, search, notes),
+        **_of_constraints(model, given, search, notes),
     }
     sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
     numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
     numbers = given.merged(numbers)
-    notes += guess_notes(model.parameters, known, numbers.estimated)
+    notes += guess_notes(model.parameters, probe.known, numbers.estimated)
     if model.constraints.takes_data:
         return Derived(numbers, False, notes)
-    unit = _power_of_10(numbers.constraint_range)
+    # The power of 10 next to the range of the constraints.
+    unit = float(f"1e{round(np.log10(numbers.constraint_range or 1.0))}")
     depth = _deepest(model, unit)
     if depth > CONTRADICTION:
         raise ValueError(
@@ -112,26 +109,25 @@ def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Consta
     return own.with_values(**changed)
 
 
-def _of_loss(
-    model: Model, given: Constants, loss: Quadratics | None, search: Search, notes: list[str]
-) -> Found:
-    n = model.size
+def _of_loss(model: Model, given: Constants, search: Search, notes: list[str]) -> Numbers:
+    n, probe = model.size, search.probe
+    loss = None
+    if model.objective.is_quadratic():
+        loss = fitted(probe, lambda seen: (seen.loss[:, None], seen.slope[:, None]), True)
     if loss is not None:
-        sure = not loss.moved_by(n + np.flatnonzero(search.known.guessed))
+        sure = not loss.moved_by(n + np.flatnonzero(probe.known.guessed))
+        lowest, highest = float(loss.modulus()[0]), float(loss.curvature()[0])
         return {
             "loss_lipschitz": (float(loss.steepest().max()), sure),
             "loss_range": (float(loss.range().max()), sure),
-            "strong_convexity": (
-                _modulus(float(loss.modulus()[0]), float(loss.curvature()[0])),
-                True,
-            ),
+            "strong_convexity": (lowest if lowest > 1e-9 * highest else 0.0, True),
         }
     slope, reach = given.loss_lipschitz, given.loss_range
     if slope is None:
         slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
     if reach is None:
         reach = min(search.range(), slope * float(model.domain.diameter))
-    bounded = partial(_bounded, model, search.known, [model.objective], notes)
+    bounded = partial(_bounded, model, probe.known, [model.objective], notes)
     return {
         "strong_convexity": (search.modulus(), False),
         "loss_lipschitz": bounded("loss_lipschitz", lipschitz, slope),
@@ -170,37 +166,46 @@ def _bounded(
     return number, True
 
 
-def _of_constraints(
-    model: Model, given: Constants, extent: Extent, search: Search, notes: list[str]
-) -> Found:
-    excesses, n = model.excesses, model.size
-    if not any(excess.expression.variables() for excess in excesses):
+def _of_constraints(model: Model, given: Constants, search: Search, notes: list[str]) -> Numbers:
+    n, probe, takes_data = model.size, search.probe, bool(model.constraints.takes_data)
+    rows = [row for excess in model.excesses for row in excess.rows]
+    if not any(row.variables() for row in rows):
         # A constraint that always holds: any bound is valid.
         names = ("constraint_lipschitz", "constraint_range", "constraint_smoothness")
         return dict.fromkeys(names, (1.0, True))
-    guesses = n + np.flatnonzero(search.known.guessed)
+    places = np.split(np.arange(model.count), np.cumsum([row.size for row in rows])[:-1])
+    kinds: dict[str, list[int]] = {"affine": [], "quadratic": [], "other": []}
+    for k, row in enumerate(rows):
+        kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
+        kinds[kind].append(k)
+    guesses = n + np.flatnonzero(probe.known.guessed)
     slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
-    kinds = _kinds(excesses)
-    others = [np.flatnonzero(kinds == "other")]
     for kind in ("affine", "quadratic"):
-        which = np.flatnonzero(kinds == kind)
-        if not which.size:
+        if not kinds[kind]:
             continue
-        fitted = fit_constraints(search.probe, extent, which, kind == "affine")
-        if fitted is None:  # not quadratic in data and decision together
-            others.append(which)
+        which = np.concatenate([places[k] for k in kinds[kind]])
+        if kind == "affine" and not takes_data:
+            seen = probe(probe.middle[None])
+            fit = Quadratics(probe, seen.values[0, which], seen.slopes[0, which], None)
+        else:
+            fit = fitted(
+                probe, lambda seen, at=which: (seen.values[:, at], seen.slopes[:, at]), takes_data
+            )
+        if fit is None:  # not quadratic in data and decision together
+            kinds["other"] += kinds[kind]
             continue
-        slopes.append(float(fitted.steepest().max()))
-        reaches.append(float(fitted.largest().max()))
-        bends.append(float(fitted.curvature().max()))
-        sure &= not fitted.shifted_by(guesses)
-    rest = np.concatenate(others)
-    if rest.size:
+        slopes.append(float(fit.steepest().max()))
+        reaches.append(float(fit.largest().max()))
+        bends.append(float(fit.curvature().max()))
+        sure &= not fit.shifted_by(guesses)
+    if kinds["other"]:
+        rest = np.concatenate([places[k] for k in kinds["other"]])
 
         def steep(seen: Seen) -> Array:
             return np.linalg.norm(seen.slopes[:, rest, :n], axis=2).max(axis=1)
 
-        bounded = partial(_bounded, model, search.known, _rows_at(excesses, rest), notes)
+        others = [rows[k] for k in kinds["other"]]
+        bounded = partial(_bounded, model, probe.known, others, notes)
         if given.constraint_lipschitz is None:
             number, proven = bounded("constraint_lipschitz", lipschitz, search.highest(steep))
             slopes.append(number)
@@ -210,34 +215,11 @@ def _of_constraints(
             number, proven = bounded("constraint_range", size, attained)
             reaches.append(number)
             sure &= proven
-        kinked = not all(is_smooth(excess.expression) for excess in excesses)
-        bend = None if kinked else search.curvature(rest)
+        bend = search.curvature(rest) if all(map(is_smooth, rows)) else None
         smooth = bend is not None
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
-    return out | {"constraint_smoothness": (max(bends), not rest.size)} if smooth else out
-
-
-def _rows_at(excesses: list[Excess], which: Array) -> list[Any]:
-    """The rows that hold the constraints at these places."""
-    rows = [row for excess in excesses for row in excess.rows]
-    ends = np.cumsum([row.size for row in rows])
-    return [rows[k] for k in np.unique(np.searchsorted(ends, which, side="right"))]
-
-
-def _kinds(excesses: list[Excess]) -> Array:
-    """The type of each constraint in the decision: "affine", "quadratic" or "other"."""
-    kinds: list[str] = []
-    for excess in excesses:
-        for row in excess.rows:
-            kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
-            kinds += [kind] * row.size
-    return np.asarray(kinds)
-
-
-def _power_of_10(size: float | None) -> float:
-    """The power of 10 next to a size, as a unit; 1 if the size is not known."""
-    return float(f"1e{round(np.log10(size))}") if size else 1.0
+    return out | {"constraint_smoothness": (max(bends), not kinds["other"])} if smooth else out
 
 
 def _deepest(model: Model, unit: float) -> float:
@@ -257,7 +239,3 @@ def _deepest(model: Model, unit: float) -> float:
 def is_smooth(row: Any) -> bool:
     """Whether the row has no kink, by CVXPY's rules."""
     return bool(row.is_affine() or row.is_quadratic() or getattr(row, "is_smooth", lambda: False)())
-
-
-def _modulus(lowest: float, highest: float) -> float:
-    return lowest if lowest > 1e-9 * highest else 0.0

@@ -3,15 +3,14 @@ closed form."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ...engine import Array
-from ...problem.domains import Box, Domain
-from ...problem.domains.support import bounding_box
-from ..translation.parameters import Range
+from ...problem.domains import Box
 from .search import Probe, Seen
 
 SAME = 1e-9
@@ -26,32 +25,11 @@ MOST = 20_000_000
 """The largest number of entries of second derivatives."""
 
 
-class Extent(NamedTuple):
-    """The range of decisions and data: w = (decision, data) within middle +- half, the decision in
-    the domain."""
-
-    domain: Domain
-    size: int
-    middle: Array
-    half: Array
-
-    @classmethod
-    def of(cls, domain: Domain, known: Range) -> Extent:
-        """The box around domain and range."""
-        low, high = bounding_box(domain)
-        return cls(
-            domain,
-            len(low),
-            np.append((low + high) / 2, known.middle),
-            np.append((high - low) / 2, known.half),
-        )
-
-
 class Quadratics(NamedTuple):
-    """k functions, each a quadratic of w around the extent's middle; affine ones, if `bend` is
+    """k functions, each a quadratic of w around the middle of its range; affine ones, if `bend` is
     None."""
 
-    extent: Extent
+    probe: Probe
     value: Array
     slope: Array
     bend: Array | None
@@ -59,22 +37,22 @@ class Quadratics(NamedTuple):
     def steepest(self) -> Array:
         """For each function a bound on the norm of its gradient in the decision; attained over
         small boxes."""
-        extent, n = self.extent, self.extent.size
+        probe, n = self.probe, self.probe.size
         if self.bend is None:
             return np.linalg.norm(self.slope[:, :n], axis=1)
-        spread = np.abs(self.bend[:, :n]) @ extent.half
+        spread = np.abs(self.bend[:, :n]) @ probe.half
         boxed = np.linalg.norm(np.abs(self.slope[:, :n]) + spread, axis=1)
-        centre = np.ravel(np.asarray(extent.domain.centre, float)) - extent.middle[:n]
+        centre = np.ravel(np.asarray(probe.domain.centre, float)) - probe.middle[:n]
         there = np.linalg.norm(self.slope[:, :n] + self.bend[:, :n, :n] @ centre, axis=1)
-        turn = np.linalg.norm(np.abs(self.bend[:, :n, n:]) @ extent.half[n:], axis=1)
-        round_ = there + self.curvature() * float(extent.domain.radius) + turn
+        turn = np.linalg.norm(np.abs(self.bend[:, :n, n:]) @ probe.half[n:], axis=1)
+        round_ = there + self.curvature() * float(probe.domain.radius) + turn
         bound = np.minimum(boxed, round_)
-        moving = np.flatnonzero(np.any(self.bend[:, :n], axis=(0, 1)) & (extent.half > 0))
-        if isinstance(extent.domain, Box) and len(moving) <= CORNERS:
+        moving = np.flatnonzero(np.any(self.bend[:, :n], axis=(0, 1)) & (probe.half > 0))
+        if isinstance(probe.domain, Box) and len(moving) <= CORNERS:
             corners = np.array(list(product((-1.0, 1.0), repeat=len(moving)))).reshape(
                 2 ** len(moving), -1
             )
-            steps = corners * extent.half[moving]
+            steps = corners * probe.half[moving]
             slopes = self.slope[:, None, :n] + np.einsum(
                 "kij,cj->kci", self.bend[:, :n, moving], steps
             )
@@ -83,7 +61,7 @@ class Quadratics(NamedTuple):
 
     def second_derivatives(self) -> Array:
         """For each function the matrix of its second derivatives in the decision."""
-        n = self.extent.size
+        n = self.probe.size
         return np.zeros((len(self.value), n, n)) if self.bend is None else self.bend[:, :n, :n]
 
     def curvature(self) -> Array:
@@ -93,14 +71,14 @@ class Quadratics(NamedTuple):
     def modulus(self) -> Array:
         """For each function the smallest second derivative in the decision's entries that are free
         to move."""
-        free = np.flatnonzero(self.extent.half[: self.extent.size] > 0)
+        free = np.flatnonzero(self.probe.half[: self.probe.size] > 0)
         if not free.size or self.bend is None:
             return np.zeros(len(self.value))
         return np.linalg.eigvalsh(self.bend[:, free[:, None], free])[:, 0]
 
     def largest(self) -> Array:
         """For each function a bound on its absolute value."""
-        half = self.extent.half
+        half = self.probe.half
         linear = np.abs(self.slope) @ half
         if self.bend is None:
             return np.abs(self.value) + linear
@@ -112,19 +90,19 @@ class Quadratics(NamedTuple):
     def range(self) -> Array:
         """For each function, convex in the decision, a bound on how much it varies over decisions
         for the same data."""
-        n, half = self.extent.size, self.extent.half
+        n, half = self.probe.size, self.probe.half
         if self.bend is None:
             return 2 * np.abs(self.slope[:, :n]) @ half[:n]
         slope = np.abs(self.slope[:, :n]) + np.abs(self.bend[:, :n, n:]) @ half[n:]
         bent = np.einsum("kij,i,j->k", np.abs(self.bend[:, :n, :n]), half[:n], half[:n]) / 2
         return np.minimum(
-            2 * slope @ half[:n] + bent, self.steepest() * float(self.extent.domain.diameter)
+            2 * slope @ half[:n] + bent, self.steepest() * float(self.probe.domain.diameter)
         )
 
     def moved_by(self, entries: Array) -> bool:
         """Whether any gradient in the decision depends on these entries of w."""
         return self.bend is not None and bool(
-            np.any(self.bend[:, : self.extent.size][:, :, entries])
+            np.any(self.bend[:, : self.probe.size][:, :, entries])
         )
 
     def shifted_by(self, entries: Array) -> bool:
@@ -134,48 +112,29 @@ class Quadratics(NamedTuple):
         )
 
 
-def fit_loss(probe: Probe, extent: Extent) -> Quadratics | None:
-    """The loss as a quadratic, or None if it is not one."""
-    return _fitted(
-        probe, extent, lambda seen: (seen.loss[:, None], seen.slope[:, None, :]), probe.width
-    )
+def fitted(
+    probe: Probe, entries: Callable[[Seen], tuple[Array, Array]], takes_data: bool
+) -> Quadratics | None:
+    """Functions whose values and gradients are among `entries`, or None if they are not all
+    quadratic in decision and data together.
 
-
-def fit_constraints(probe: Probe, extent: Extent, which: Array, affine: bool) -> Quadratics | None:
-    """The constraints `which` as quadratics, or None if they are not all quadratic in decision and
-    data together.
-
-    `affine` says that they are known to be affine in the decision.
+    Second derivatives are differences of gradients, exact for quadratics, and are then checked at
+    random points.
     """
-    if affine and not probe.takes_data:
-        seen = probe(extent.middle[None])
-        slope = np.pad(seen.slopes[0, which], ((0, 0), (0, probe.width - probe.size)))
-        return Quadratics(extent, seen.values[0, which], slope, None)
-
-    def entries(seen: Seen) -> tuple[Array, Array]:
-        missing = probe.width - seen.slopes.shape[2]
-        return seen.values[:, which], np.pad(seen.slopes[:, which], ((0, 0), (0, 0), (0, missing)))
-
-    return _fitted(probe, extent, entries, probe.width if probe.takes_data else probe.size)
-
-
-def _fitted(probe: Probe, extent: Extent, entries: Any, moving: int) -> Quadratics | None:
-    """Second derivatives from differences of gradients in the first `moving` entries, exact for
-    quadratics; then checked at random points."""
-    width = probe.width
-    steps = np.where(extent.half > 0, extent.half, 1.0)
+    width, moving = probe.width, probe.width if takes_data else probe.size
+    steps = np.where(probe.half > 0, probe.half, 1.0)
     random = np.random.default_rng(0)
     checks = random.uniform(-1, 1, size=(CHECKS, width)) * steps
-    value, slope = entries(probe(extent.middle[None]))
+    value, slope = entries(probe(probe.middle[None]))
     if slope.shape[1] * width * width > MOST or not np.all(np.isfinite(slope)):
         return None
     bend = np.zeros((slope.shape[1], width, width))
-    _, moved = entries(probe(extent.middle + np.diag(steps)[:moving]))
+    _, moved = entries(probe(probe.middle + np.diag(steps)[:moving]))
     bend[:, :, :moving] = np.moveaxis(moved - slope, 0, -1) / steps[:moving]
     bend = (bend + np.swapaxes(bend, 1, 2)) / 2
     # Rounding would count as dependence.
     bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = 0
-    values, there = entries(probe(extent.middle + checks))
+    values, there = entries(probe(probe.middle + checks))
     turn = np.einsum("kij,pj->pki", bend, checks)
     size = np.abs(slope).max() + np.abs(bend).max(initial=0) * np.abs(steps).max() + 1e-300
     fits = np.abs(there - slope - turn).max() <= SAME * size
@@ -183,4 +142,4 @@ def _fitted(probe: Probe, extent: Extent, entries: Any, moving: int) -> Quadrati
     fits &= np.abs(values - predicted).max() <= SAME * (
         np.abs(predicted).max() + size * np.abs(steps).max()
     )
-    return Quadratics(extent, value[0], slope[0], bend) if fits else None
+    return Quadratics(probe, value[0], slope[0], bend) if fits else None

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 from ...engine import Array
 from ...jaxpr.in_numpy import in_numpy
 from ...problem.domains import Box
+from ...problem.domains.support import bounding_box
 from ...problem.sampling import sample_decisions
 from ..recourse.inner_minimum import InnerMinimum
 from ..translation.attributes import is_symmetric, pattern, spans_of
@@ -44,15 +45,19 @@ class Seen(NamedTuple):
     values: Array
     """(point, constraint)"""
     slopes: Array
-    """(point, constraint, entry): their gradients, in the decision alone if they do not depend on
-    data."""
+    """(point, constraint, entry of w): their gradients."""
 
 
 class Probe:
-    """Evaluates a model at points w: small batches in NumPy, large ones by a compiled function."""
+    """Evaluates a model at points w, which are within `middle` plus or minus `half`: small batches
+    in NumPy, large ones by a compiled function."""
 
     def __init__(self, model: Model) -> None:
-        self.size, self.count = model.size, model.count
+        self.size, self.count, self.domain = model.size, model.count, model.domain
+        self.known = parameter_range(model, model.domain)
+        low, high = bounding_box(model.domain)
+        self.middle = np.append((low + high) / 2, self.known.middle)
+        self.half = np.append((high - low) / 2, self.known.half)
         self.width = self.size + sum(parameter.size for parameter in model.parameters)
         self.takes_data = bool(model.constraints.takes_data)
         self.costly = InnerMinimum in model.objective.atoms()
@@ -78,7 +83,9 @@ class Probe:
             np.concatenate([np.broadcast_to(a, (self.batch, *a.shape[1:])) for a in part])
             for part in zip(*map(self._call, batches), strict=True)
         ]
-        return Seen(*(part[: len(points)] for part in parts))
+        loss, slope, values, slopes = (part[: len(points)] for part in parts)
+        missing = self.width - slopes.shape[2]  # gradients in data that nothing depends on
+        return Seen(loss, slope, values, np.pad(slopes, ((0, 0), (0, 0), (0, missing))))
 
 
 def _function(model: Model) -> Callable[[jax.Array], Any]:
@@ -123,8 +130,8 @@ class Search:
     """Samples points w = (decision, data) of a model and improves the best of them."""
 
     def __init__(self, model: Model, probe: Probe) -> None:
-        self.probe, self.domain, self.parameters = probe, model.domain, model.parameters
-        self.known = parameter_range(model, model.domain)
+        self.probe, self.domain, self.parameters = probe, probe.domain, model.parameters
+        self.known = probe.known
         self.random = np.random.default_rng(0)
         self._generations = 1 if probe.costly else GENERATIONS
         self._decisions = sample_decisions(self.domain, self.random, POOL).reshape(POOL, -1)
