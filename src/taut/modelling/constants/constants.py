@@ -17,7 +17,7 @@ from ...problem.conic import ConicSet
 from ...problem.constants import Constants
 from ..domains.entry_bounds import outwards
 from ..translation.parameters import Range, guess_notes
-from .enclosures import edges_of, enclosures
+from .enclosures import enclosures
 from .quadratics import Quadratics, fitted
 from .search import Probe, Search, Seen
 
@@ -154,8 +154,7 @@ def _bounded(
         return max(constant(bounds.of(row)) for row in rows)
 
     try:
-        box = edges_of(model, model.domain, known)
-        number = least_upper(bound, box, attained, data_only=name == "loss_range")
+        number = least_upper(bound, known.box, attained, data_only=name == "loss_range")
     except Unknown:
         return attained, False
     if number > LOOSE * attained:

@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 from ...engine import Array
 from ...jaxpr.in_numpy import in_numpy
 from ...problem.domains import Box
-from ...problem.domains.support import bounding_box
 from ...problem.sampling import sample_decisions
 from ..recourse.inner_minimum import InnerMinimum
 from ..translation.attributes import is_symmetric, pattern, spans_of
-from ..translation.parameters import draw_parameters, parameter_range
+from ..translation.parameters import Range, draw_parameters
 
 NUMBERS = 1_000_000
 """The largest number of entries of the Jacobians of one batch."""
@@ -52,12 +51,11 @@ class Probe:
     """Evaluates a model at points w, which are within `middle` plus or minus `half`: small batches
     in NumPy, large ones by a compiled function."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, known: Range) -> None:
         self.size, self.count, self.domain = model.size, model.count, model.domain
-        self.known = parameter_range(model, model.domain)
-        low, high = bounding_box(model.domain)
-        self.middle = np.append((low + high) / 2, self.known.middle)
-        self.half = np.append((high - low) / 2, self.known.half)
+        self.known = known
+        self.middle = (known.box.low + known.box.high) / 2
+        self.half = (known.box.high - known.box.low) / 2
         self.width = self.size + sum(parameter.size for parameter in model.parameters)
         self.takes_data = bool(model.constraints.takes_data)
         self.costly = InnerMinimum in model.objective.atoms()
@@ -225,7 +223,7 @@ class Search:
         points = self.start[:: max(1, len(self.start) // PLACES)]
         # data of ordinary size may all bend a loss that the middle or an end of the range does not
         if self.known.lower.size:
-            ends = np.stack([self.known.middle, self.known.lower, self.known.upper])
+            ends = np.stack([self.probe.middle[n:], self.known.lower, self.known.upper])
             points = np.concatenate(
                 [points, np.concatenate([np.tile(points[0, :n], (3, 1)), ends], axis=1)]
             )

@@ -17,12 +17,12 @@ from ...intervals.enclosure import Unknown
 from ...intervals.of_cvxpy import Expressions
 from ...problem.domains.support import least_change, linear_minimisers
 from ...problem.sampling import sample_decisions
-from ..constants.enclosures import edges_of, enclosures
+from ..constants.enclosures import enclosures
 from ..constants.search import Probe
 from ..recourse.joint_recourse import Condition
 from ..translation.attributes import dense, is_symmetric, whole
 from ..translation.inequalities import excesses_of
-from ..translation.parameters import Range, draw_parameters, parameter_range
+from ..translation.parameters import draw_parameters
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -101,10 +101,9 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
     notes: list[str] = []
     if not atoms:
         return notes
-    known = parameter_range(model, model.domain)
-    random = np.random.default_rng(0)
+    known, random = probe.known, np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
-    bounds = enclosures(model, edges_of(model, model.domain, known))
+    bounds = enclosures(model, known.box)
     for atom, constraint in atoms:
         without_bounds = model.guessed([constraint], known)
         if without_bounds:
@@ -123,7 +122,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
             )
         count = SAMPLES if model.changing(constraint) else 1
         rounds = draw_parameters(model.parameters, known, random, count)
-        exact = _refuse_witness(model, probe, atom, constraint, decisions, rounds, known)
+        exact = _refuse_witness(model, probe, atom, constraint, decisions, rounds)
         if not exact and highest > SLACK:
             notes.append(
                 f"{atom}: no decision and data were found for which it is not defined, but "
@@ -139,7 +138,6 @@ def _refuse_witness(
     constraint: Any,
     decisions: Array,
     rounds: Array,
-    known: Range,
 ) -> bool:
     """Raise for a decision and data at which the atom is undefined, infinite or infinitely steep.
     Return whether there certainly are none."""
@@ -156,7 +154,7 @@ def _refuse_witness(
                 if len(edge):
                     _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
                 before = data
-                data = _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known)
+                data = _worst_data(row, flat, model, where[int(np.argmax(worst))], data, probe)
                 if np.array_equal(before, data):
                     break
     return not changing and all(row.is_affine() for row in rows)
@@ -172,7 +170,7 @@ def _highest(bounds: Expressions, constraint: Any) -> float:
         return np.inf
 
 
-def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, known: Range) -> Array:
+def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, probe: Probe) -> Array:
     """The corner of the parameters' range to which the condition grows, at the decision x.
     Conditions are affine in data."""
     flat.variable.value = x
@@ -182,10 +180,11 @@ def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, known:
         return data
     flat.assign(model.data_of(data), check=False)
     values = np.ravel(np.asarray(row.value, float))
-    k, worst = int(np.argmax(values)), data.copy()
+    k, worst, known = int(np.argmax(values)), data.copy(), probe.known
     for i in np.flatnonzero(known.upper > known.lower):
         moved = data.copy()
-        moved[i] = known.upper[i] if data[i] < known.middle[i] else known.lower[i]
+        below = data[i] < probe.middle[probe.size + i]
+        moved[i] = known.upper[i] if below else known.lower[i]
         flat.assign(model.data_of(moved), check=False)
         if np.ravel(np.asarray(row.value, float))[k] > values[k]:
             worst[i] = moved[i]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...engine import Array
 from ...problem.conic import ConicSet
-from ..translation.statement import FlatCopy
+from ..translation.statement import Statement
 
 LARGEST = 500
 """Up to this many entries of a decision the box is solved for, with two programs per entry."""
@@ -19,24 +19,19 @@ RARE = 1e3
 apart."""
 
 
-def bounding_box(
-    flat: FlatCopy,
-    constraints: list[Any],
-    names: list[str],
-    places: Array,
-    left_out: int = 0,
+def feasible_box(
+    statement: Statement, constraints: list[Any], places: Array, left_out: int = 0
 ) -> tuple[Array, Array]:
     """The smallest box around the feasible set, for the entries at some places; empty and unbounded
     sets are refused.
 
     Arguments:
-        flat: the model over its flat decision.
+        statement: the model as stated.
         constraints: all that do not change with the round, attributes included; the user's own.
-        names: of the entries of a decision, for errors.
         places: the entries of the flat decision whose bounds are wanted.
         left_out: the number of constraints that change with the round, for errors.
     """
-    size = flat.variable.size
+    flat, size, names = statement.flat_copy(), statement.size, statement.entries
     if size > LARGEST:
         raise ValueError(
             f"domain: got None for decisions of {size} entries; expected a domain, or bounds of "

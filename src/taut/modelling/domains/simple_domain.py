@@ -26,7 +26,7 @@ from ...problem.domains import (
 from ..translation.attributes import is_symmetric, mirrored
 from ..translation.inequalities import Excess, attribute_constraints, excesses_of
 from ..translation.statement import Statement
-from .entry_bounds import LARGEST, bounding_box
+from .entry_bounds import LARGEST, feasible_box
 from .set_detection import Block, Place, RoundSet, Sets
 
 EQUATIONS = 300
@@ -65,11 +65,18 @@ def derived_domain(
     constraints = [*statement.stated, *attribute_constraints(statement.variables), *finite]
     steady = [constraint for constraint in constraints if not statement.changing(constraint)]
     sets = Sets(statement, rows, [row for condition in finite for row in excesses_of(condition)])
-    edges = _Edges(statement, sets, steady, len(constraints) - len(steady))
-    parts, notes = ([], []) if box_only else _parts(statement, sets, edges)
+    edges = _Edges(sets, steady, len(constraints) - len(steady))
+    notes: list[str] = []
+    blocks = [] if box_only else sets.blocks()
+    parts = [part for block in blocks if (part := _part(sets, block, edges, notes)) is not None]
+    alike: dict[str, list[str]] = {}
     rest = np.ones(statement.size, bool)
     for part in parts:
+        alike.setdefault(part.note, []).append(_named(statement, part.places))
         rest[part.places] = False
+    for note, names in alike.items():
+        others = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        notes.append(f"domain: {', '.join(names[:4])}{others} {note}")
     places = np.flatnonzero(rest)
     if len(places):
         parts.append(_Part(Box(*edges(places)), places, [], ""))
@@ -92,20 +99,17 @@ class _Edges:
     together may imply more than is stated.
     """
 
-    def __init__(self, statement: Statement, sets: Sets, steady: list[Any], changing: int) -> None:
-        self._statement, self._sets, self._steady = statement, sets, steady
-        self._changing = changing
+    def __init__(self, sets: Sets, steady: list[Any], changing: int) -> None:
+        self._sets, self._steady, self._changing = sets, steady, changing
         self.solved = False
         """Whether any edge was solved for."""
 
     def __call__(self, places: Array) -> tuple[Array, Array]:
-        statement = self._statement
+        statement = self._sets.statement
         low, high = self._sets.low.copy(), self._sets.high.copy()
         if statement.size <= LARGEST or not np.all(np.isfinite((high - low)[places])):
             self.solved = True
-            least, most = bounding_box(
-                statement.flat_copy(), self._steady, statement.entries, places, self._changing
-            )
+            least, most = feasible_box(statement, self._steady, places, self._changing)
             low[places] = np.maximum(low[places], least)
             high[places] = np.maximum(low[places], np.minimum(high[places], most))
         for variable in filter(is_symmetric, statement.variables):
@@ -124,14 +128,6 @@ class _Part(NamedTuple):
     note: str
     matrix: int | None = None
     """The variable, by id, that the part keeps semidefinite."""
-
-
-def _parts(statement: Statement, sets: Sets, edges: _Edges) -> tuple[list[_Part], list[str]]:
-    """The simple sets of all blocks that get one, and notes on them."""
-    notes: list[str] = []
-    made = (_part(statement, sets, block, edges, notes) for block in sets.blocks())
-    parts = [part for part in made if part is not None]
-    return parts, [*notes, *_notes(statement, parts)]
 
 
 def _held(sets: Sets, parts: list[_Part]) -> dict[int, Array]:
@@ -155,13 +151,11 @@ def _held(sets: Sets, parts: list[_Part]) -> dict[int, Array]:
     return held
 
 
-def _part(
-    statement: Statement, sets: Sets, block: Block, edges: _Edges, notes: list[str]
-) -> _Part | None:
+def _part(sets: Sets, block: Block, edges: _Edges, notes: list[str]) -> _Part | None:
     """The set of one block; None for a box."""
     where = block.places
     if block.matrix is not None:
-        return _spectral(statement, sets, block, edges)
+        return _spectral(sets, block, edges)
     if np.any(sets.boxed[where]) and not block.equations:
         return None
     if block.equations:
@@ -225,11 +219,11 @@ def _of_equations(sets: Sets, block: Block, edges: _Edges) -> _Part:
     return _Part(AffineBox(matrix, values, low, high), where, rows, f"in a box cut by {count}")
 
 
-def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> _Part | None:
+def _spectral(sets: Sets, block: Block, edges: _Edges) -> _Part | None:
     """Symmetric matrices with bounded eigenvalues or a given trace, unless a box leaves fewer
     rows."""
     key, rows = block.matrix
-    variable = next(candidate for candidate in statement.variables if candidate.id == key)
+    variable = next(candidate for candidate in sets.statement.variables if candidate.id == key)
     n = variable.shape[-1]
     form = sets.forms.of(variable)
     if variable.ndim != 2 or form is None or not np.all(np.ravel(form.matrix.sum(axis=1))):
@@ -292,26 +286,14 @@ def _assembled(statement: Statement, parts: list[_Part]) -> Domain:
     return Blocks([part.domain for part in parts], [part.places.tolist() for part in parts], shape)
 
 
-def _notes(statement: Statement, parts: list[_Part]) -> list[str]:
-    """One note for each kind of set."""
-    alike: dict[str, list[str]] = {}
-    for part in parts:
-        alike.setdefault(part.note, []).append(_named(statement, part.places))
-    return [
-        f"domain: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''} "
-        f"{note}"
-        for note, names in alike.items()
-    ]
-
-
 def _named(statement: Statement, places: Array) -> str:
     """The entries in words: whole variables by name, or the first and last entry."""
-    touched = [v for v in statement.variables if np.any(_inside(places, statement.spans[v.id]))]
+    touched = []
+    for variable in statement.variables:
+        span = statement.spans[variable.id]
+        if np.any((places >= span.start) & (places < span.stop)):
+            touched.append(variable)
     if len(places) == sum(variable.size for variable in touched):
         return ", ".join(variable.name() for variable in touched)
     first, last = statement.entries[places[0]], statement.entries[places[-1]]
     return f"{first} to {last} ({len(places)} entries)"
-
-
-def _inside(places: Array, span: slice) -> Array:
-    return np.asarray((places >= span.start) & (places < span.stop))

@@ -13,6 +13,7 @@ import cvxpy as cp
 import numpy as np
 
 from ...engine import Array
+from ...intervals.constants import Edges
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box
 from .attributes import is_symmetric, limits, pattern, spans_of, whole
@@ -107,16 +108,8 @@ class Range(NamedTuple):
     upper: Array
     guessed: Array
     """Entries without stated bounds, whose bounds are a guess."""
-
-    @property
-    def middle(self) -> Array:
-        """The centre of the range."""
-        return (self.lower + self.upper) / 2
-
-    @property
-    def half(self) -> Array:
-        """Half the width of the range."""
-        return (self.upper - self.lower) / 2
+    box: Edges
+    """The smallest box around decisions and parameters."""
 
 
 def parameter_range(statement: Statement, domain: Domain) -> Range:
@@ -128,7 +121,7 @@ def parameter_range(statement: Statement, domain: Domain) -> Range:
     """
     low, high = bounding_box(domain)
     reach = float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0
-    parts = [Range(np.zeros(0), np.zeros(0), np.zeros(0, bool))]
+    parts = [(np.zeros(0), np.zeros(0), np.zeros(0, bool))]
     for parameter in statement.parameters:
         lower, upper = (np.ravel(edge) for edge in limits(parameter))
         if is_previous(parameter):
@@ -136,13 +129,15 @@ def parameter_range(statement: Statement, domain: Domain) -> Range:
             lower, upper = np.maximum(lower, low[span]), np.minimum(upper, high[span])
         below, above = np.isfinite(lower), np.isfinite(upper)
         parts.append(
-            Range(
+            (
                 np.where(below, lower, np.where(above, upper - reach, -reach)),
                 np.where(above, upper, np.where(below, lower + reach, reach)),
                 ~(below & above),
             )
         )
-    return Range(*(np.concatenate(edges) for edges in zip(*parts, strict=True)))
+    least, most, guessed = (np.concatenate(edges) for edges in zip(*parts, strict=True))
+    box = Edges(np.append(low, least), np.append(high, most), statement.size)
+    return Range(least, most, guessed, box)
 
 
 def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) -> list[str]:
