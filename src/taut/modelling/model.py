@@ -136,7 +136,7 @@ class Model(Statement, Problem):
         # Translate the loss, and turn constraints into expressions that must not exceed zero. All
         # are translated here, so that what cannot be is refused before anything is solved.
         loss, rows = self._loss(), stated_rows(self.stated, self.after.induced)
-        self._rows(rows)
+        translate_all([row for excess in rows for row in excess.rows])
         conditions = atom_domains([self.objective, *self.stated], self.after.conditions)
         # Choose the set that decisions are projected on, and leave out the rows that hold on all
         # of it.

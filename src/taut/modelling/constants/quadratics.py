@@ -59,14 +59,12 @@ class Quadratics(NamedTuple):
             bound = np.minimum(bound, np.linalg.norm(slopes, axis=2).max(axis=1))
         return bound
 
-    def second_derivatives(self) -> Array:
-        """For each function the matrix of its second derivatives in the decision."""
-        n = self.probe.size
-        return np.zeros((len(self.value), n, n)) if self.bend is None else self.bend[:, :n, :n]
-
     def curvature(self) -> Array:
         """For each function the largest second derivative in the decision."""
-        return np.abs(np.linalg.eigvalsh(self.second_derivatives())).max(axis=1)
+        n = self.probe.size
+        if self.bend is None:
+            return np.zeros(len(self.value))
+        return np.abs(np.linalg.eigvalsh(self.bend[:, :n, :n])).max(axis=1)
 
     def modulus(self) -> Array:
         """For each function the smallest second derivative in the decision's entries that are free

@@ -165,33 +165,32 @@ class Search:
 
     def highest(self, score: Score) -> float:
         """The largest score found."""
-        points, scores = self.start, _finite(score(self.seen))
-        for _ in range(self._generations):
-            order = np.argsort(scores)[::-1][:PARENTS]
-            parents, best = points[order], scores[order]
-            children = self._children(parents)
-            points = np.concatenate([parents, children])
-            scores = np.concatenate([best, _finite(score(self.probe(children)))])
-        return float(scores.max())
+        return self._improved(self.start, self.seen, score)
 
     def range(self) -> float:
         """The largest difference of losses between two decisions for the same data."""
         n, best = self.probe.size, 0.0
         order = np.argsort(_finite(np.linalg.norm(self.seen.slope[:, :n], axis=1)))[::-1]
-        decisions = self._decisions
         for row in order[: 1 if self.probe.costly else 4]:
-            ends = []
-            for sign in (1.0, -1.0):
-                data = np.tile(self.start[row, n:], (len(decisions), 1))
-                points = np.concatenate([decisions, data], axis=1)
-                scores = _finite(sign * self.probe(points).loss)
-                for _ in range(self._generations):
-                    parents = points[np.argsort(scores)[::-1][:PARENTS]]
-                    points = np.concatenate([parents, self._children(parents, data=False)])
-                    scores = _finite(sign * self.probe(points).loss)
-                ends.append(float(scores.max()))
-            best = max(best, sum(ends))
+            data = np.tile(self.start[row, n:], (POOL, 1))
+            points = np.concatenate([self._decisions, data], axis=1)
+            seen = self.probe(points)
+            most = self._improved(points, seen, lambda seen: seen.loss, data=False)
+            least = self._improved(points, seen, lambda seen: -seen.loss, data=False)
+            best = max(best, most + least)
         return best
+
+    def _improved(self, points: Array, seen: Seen, score: Score, data: bool = True) -> float:
+        """The largest score after mutation and selection from these points; with `data=False` of
+        the decisions alone."""
+        scores = _finite(score(seen))
+        for _ in range(self._generations):
+            order = np.argsort(scores)[::-1][:PARENTS]
+            parents, best = points[order], scores[order]
+            children = self._children(parents, data)
+            points = np.concatenate([parents, children])
+            scores = np.concatenate([best, _finite(score(self.probe(children)))])
+        return float(scores.max())
 
     def modulus(self) -> float:
         """The smallest second derivative of the loss that was seen; 0 if it is not clearly
@@ -240,7 +239,7 @@ class Search:
                 bends.append((bend + np.swapaxes(bend, 1, 2)) / 2)
         return np.stack(bends) if bends else None
 
-    def _children(self, parents: Array, data: bool = True) -> Array:
+    def _children(self, parents: Array, data: bool) -> Array:
         """Mutations: each moves towards another sampled point, or copies some entries from it."""
         n, count = self.probe.size, max(self.probe.batch - len(parents), 8)
         children = parents[self.random.integers(len(parents), size=count)].copy()

@@ -3,7 +3,7 @@ domain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,16 +49,15 @@ def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list
 
     The conditions under which variables can be chosen after the data follow.
     """
-    pairs, seen = [], set()
-    for part in parts:
-        for atom in _atoms(part):
-            for constraint in atom._domain():
-                if _by_rules(atom, constraint):
-                    continue
-                if (str(atom), str(constraint)) not in seen and constraint.variables():
-                    seen.add((str(atom), str(constraint)))
-                    pairs.append((atom, constraint))
-    return [*pairs, *((condition, condition.constraint) for condition in conditions)]
+    pairs: dict[tuple[str, str], tuple[Any, Any]] = {}
+    queue = parts[::-1]
+    while queue:
+        node = queue.pop()
+        queue += node.args[::-1]
+        for constraint in node._domain() if isinstance(node, Atom) else ():
+            if not _by_rules(node, constraint) and constraint.variables():
+                pairs.setdefault((str(node), str(constraint)), (node, constraint))
+    return [*pairs.values(), *((condition, condition.constraint) for condition in conditions)]
 
 
 def _by_rules(atom: Any, constraint: Any) -> bool:
@@ -81,13 +80,6 @@ def _by_rules(atom: Any, constraint: Any) -> bool:
             f"which {atom} is not defined; expected PSD=True"
         )
     return False
-
-
-def _atoms(part: Any) -> Iterator[Any]:
-    if isinstance(part, Atom):
-        yield part
-    for arg in part.args:
-        yield from _atoms(arg)
 
 
 def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> list[str]:
@@ -149,10 +141,11 @@ def _refuse_witness(
             for _ in range(TURNS if changing else 1):
                 flat.assign(model.data_of(data), check=False)
                 worst, where = _worst(row, flat.variable, model.domain, decisions)
-                _refuse_outside(atom, constraint, worst, where, model, data if changing else None)
+                shown = f" for the admissible data {_data_at(data, model)}" if changing else ""
+                _refuse_outside(atom, constraint, worst, where, model, shown)
                 edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
                 if len(edge):
-                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
+                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, shown)
                 before = data
                 data = _worst_data(row, flat, model, where[int(np.argmax(worst))], data, probe)
                 if np.array_equal(before, data):
@@ -224,36 +217,34 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
 
 
 def _refuse_outside(
-    atom: Any, constraint: Any, worst: Array, where: Array, model: Model, data: Array | None = None
+    atom: Any, constraint: Any, worst: Array, where: Array, model: Model, shown: str
 ) -> None:
     i = int(np.argmax(worst))
-    if not worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
-        shown = "" if data is None else f" for the admissible data {_data_at(data, model)}"
-        if isinstance(atom, Condition):
-            raise ValueError(
-                f"recourse: got {atom.names}, for which there is no best choice at "
-                f"{_at(where[i], model)}{shown}: {atom.why}. Expected a choice for every decision "
-                "of the domain and all admissible data; add a slack variable with a cost, or "
-                "narrower bounds"
-            )
+    if worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
+        return
+    if isinstance(atom, Condition):
         raise ValueError(
-            f"domain: got one that contains {_at(where[i], model)}, where {atom} is not "
-            f"defined{shown}; expected a domain on which {constraint} everywhere, because a "
-            "decision can be any point of it"
-            + ("" if data is None else ", or narrower bounds of the parameters")
+            f"recourse: got {atom.names}, for which there is no best choice at "
+            f"{_at(where[i], model)}{shown}: {atom.why}. Expected a choice for every decision "
+            "of the domain and all admissible data; add a slack variable with a cost, or "
+            "narrower bounds"
         )
+    raise ValueError(
+        f"domain: got one that contains {_at(where[i], model)}, where {atom} is not "
+        f"defined{shown}; expected a domain on which {constraint} everywhere, because a "
+        "decision can be any point of it"
+        + (", or narrower bounds of the parameters" if shown else "")
+    )
 
 
 def _refuse_steep(
-    atom: Any, edge: Array, data: Array, probe: Probe, model: Model, changing: bool
+    atom: Any, edge: Array, data: Array, probe: Probe, model: Model, shown: str
 ) -> None:
-    shown = f" for the admissible data {_data_at(data, model)}" if changing else ""
-    centre = np.ravel(np.asarray(model.domain.centre, float))
+    n, centre = probe.size, np.ravel(np.asarray(model.domain.centre, float))
     near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
     seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
-    rows = np.linalg.norm(seen.slopes[:, :, : probe.size], axis=2).max(axis=1)
-    steep = np.maximum(np.linalg.norm(seen.slope[:, : probe.size], axis=1), rows)
-    steep = steep.reshape(len(NEAR), -1)
+    rows = np.linalg.norm(seen.slopes[:, :, :n], axis=2).max(axis=1)
+    steep = np.maximum(np.linalg.norm(seen.slope[:, :n], axis=1), rows).reshape(len(NEAR), -1)
     value = (np.abs(seen.loss) + np.abs(seen.values).sum(axis=1)).reshape(len(NEAR), -1)
     for what, bad in (
         ("infinite", ~np.isfinite(value[0])),
@@ -267,15 +258,18 @@ def _refuse_steep(
 
 
 def _data_at(data: Array, model: Model) -> str:
-    parts = zip(model.parameters, model.data_of(np.round(data, 6)), strict=True)
-    return ", ".join(
-        f"{parameter.name()} = {np.array2string(value, threshold=8)}" for parameter, value in parts
-    )
+    names = [parameter.name() for parameter in model.parameters]
+    return _listed(zip(names, model.data_of(np.round(data, 6)), strict=True))
 
 
 def _at(x: Array, model: Model) -> str:
     shown = model.present(np.round(x, 6).reshape(model.domain.shape))
-    parts = shown.items() if isinstance(shown, dict) else [(model.variables[0].name(), shown)]
+    return _listed(
+        shown.items() if isinstance(shown, dict) else [(model.variables[0].name(), shown)]
+    )
+
+
+def _listed(parts: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(
         f"{name} = {np.array2string(np.asarray(value), threshold=8)}" for name, value in parts
     )

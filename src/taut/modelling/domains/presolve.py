@@ -105,7 +105,13 @@ def _attribute_rows(
                 f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
                 "counts"
             )
-            _check_mirror(name, variable.shape, low[span], high[span])
+            # The symmetric part of a decision must lie in the domain like the decision itself.
+            corners = [edge[span].reshape(variable.shape) for edge in (low, high)]
+            if any(not np.array_equal(corner, mirrored(corner)) for corner in corners):
+                raise ValueError(
+                    f"domain: got a set that is not invariant under transposing {name}; expected "
+                    "one that is, because the variable is symmetric"
+                )
         if not np.all(pattern(variable)):
             notes.append(
                 f"{name}: zeros are part of the domain; only the other entries of a decision count"
@@ -117,18 +123,6 @@ def _attribute_rows(
                 played.append(Excess(cp.lambda_max(sign * variable), label=f"{name}: {attribute}"))
                 notes.append(f"{name}: {attribute} is a constraint on an eigenvalue")
     return played, implied, notes
-
-
-def _check_mirror(name: str, shape: tuple[int, ...], low: Array, high: Array) -> None:
-    """The symmetric part of a decision must lie in the domain like the decision itself."""
-    if any(
-        not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape)))
-        for edge in (low, high)
-    ):
-        raise ValueError(
-            f"domain: got a set that is not invariant under transposing {name}; expected one "
-            "that is, because the variable is symmetric"
-        )
 
 
 def _without_implied(
