@@ -10,7 +10,7 @@ of the round's optimal value (envelope theorem). Variables without such a value 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -19,7 +19,7 @@ from cvxpy.atoms.affine.wraps import nonneg_wrap, nonpos_wrap
 from scipy import sparse
 
 from ..translation.attributes import limits
-from ..translation.reading import leaves_of, parameters_of
+from ..translation.reading import leaves_of, named, parameters_of
 from .inner_program import LinearIn, NoClosedForm, has, linear_rows, variable_bounds
 from .joint_recourse import WithoutRecourse, minimised_jointly
 
@@ -31,8 +31,10 @@ def without_recourse(
     that are clearly meant so. `fixed` are the values of parameters that do not change, by id."""
     if chosen is None and not marked:
         return _detected(WithoutRecourse(loss, plain, {}, []), fixed)
-    after = [*marked, *_named(chosen, [loss, *plain])]
-    after = list({variable.id: variable for variable in after}.values())
+    if chosen is not None:
+        variables = leaves_of([loss, *plain], "variables")
+        marked = [*marked, *named("recourse", chosen, variables, "variables")]
+    after = list({variable.id: variable for variable in marked}.values())
     if not after:
         return WithoutRecourse(loss, plain, {}, [])
     try:
@@ -83,25 +85,6 @@ def chosen_values(
         name: np.asarray(later[variable.id].value)
         for name, variable in zip(names, after, strict=True)
     }
-
-
-def _named(chosen: Any, parts: list[Any]) -> list[Any]:
-    """The variables of the argument `recourse`, which may be given by name."""
-    if chosen is None:
-        return []
-    chosen = [chosen] if isinstance(chosen, (str, cp.Variable)) else chosen
-    if not isinstance(chosen, Iterable):
-        raise TypeError(f"recourse: got {chosen!r}; expected a list of variables or their names")
-    by_name = {variable.name(): variable for variable in leaves_of(parts, "variables")}
-    variables = []
-    for name in chosen:
-        variable = by_name.get(name) if isinstance(name, str) else name
-        if not any(variable is known for known in by_name.values()):
-            raise ValueError(
-                f"recourse: got {name}; expected variables of the model: {', '.join(by_name)}"
-            )
-        variables.append(variable)
-    return variables
 
 
 def _detected(model: WithoutRecourse, fixed: Mapping[int, Any]) -> WithoutRecourse:

@@ -6,7 +6,7 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
@@ -17,6 +17,7 @@ from ...intervals.constants import Edges
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box
 from .attributes import is_symmetric, limits, pattern, spans_of, whole
+from .reading import named
 
 if TYPE_CHECKING:
     from .statement import Statement
@@ -74,23 +75,11 @@ def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, A
     `chosen` is None."""
     if chosen is None:
         return [parameter for parameter in parameters if values[parameter.id] is None]
-    # Both could be iterated over.
-    chosen = [chosen] if isinstance(chosen, (str, cp.Parameter)) else chosen
-    if not isinstance(chosen, Iterable):
-        raise TypeError(f"per_round: got {chosen!r}; expected a list of parameters or their names")
-    chosen = list(chosen)
-    by_name = {parameter.name(): parameter for parameter in parameters}
-    named = [by_name.get(other) if isinstance(other, str) else other for other in chosen]
-    for given, parameter in zip(chosen, named, strict=True):
-        if not any(parameter is other for other in parameters):
-            expected = ", ".join(by_name) or "none"
-            raise ValueError(
-                f"per_round: got {given}; expected parameters of the model: {expected}"
-            )
+    listed = named("per_round", chosen, parameters, "parameters")
     picked = [
         parameter
         for parameter in parameters
-        if is_previous(parameter) or any(parameter is other for other in named)
+        if is_previous(parameter) or any(parameter is other for other in listed)
     ]
     for parameter in parameters:
         if not any(parameter is other for other in picked) and values[parameter.id] is None:
