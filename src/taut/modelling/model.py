@@ -178,8 +178,8 @@ class Model(Statement, Problem):
         # domain, and to complete the user's constants.
         with double_precision():
             probe = Probe(self, known)
-            self.notes += check_atoms(self, conditions, probe)
-            derived = derived_constants(self, request.constants or Constants(), probe)
+            self.notes += check_atoms(probe, conditions)
+            derived = derived_constants(probe, request.constants or Constants())
         self.constants = derived.constants
         self.derived_constants = derived.constants
         """The constants before the user replaced any."""

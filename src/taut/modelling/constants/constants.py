@@ -18,9 +18,9 @@ from ...problem.conic import ConicSet
 from ...problem.constants import Constants
 from ...problem.domains import Box
 from ..domains.simple_domain import outwards
-from ..translation.parameters import Range, guess_notes
+from ..translation.parameters import guess_notes
 from .enclosures import enclosures
-from .search import Probe, Search, Seen
+from .search import Probe, Seen
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -59,9 +59,10 @@ class Derived(NamedTuple):
     notes: list[str]
 
 
-def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
+def derived_constants(probe: Probe, given: Constants) -> Derived:
     """The user's constants, completed by exact ones from the structure of loss and constraints and
     by a search for the rest."""
+    model = probe.model
     if not isinstance(given, Constants):
         raise TypeError(f"constants: got {given!r}; expected taut.Constants(...)")
     if given.constraint_count not in (None, model.count):
@@ -69,13 +70,13 @@ def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
             f"constraint_count: got {given.constraint_count}; expected {model.count}, what "
             "constraints gives"
         )
-    search, notes = Search(model, probe), list[str]()
-    search.refuse_infinite()
+    notes = list[str]()
+    probe.refuse_infinite()
     entries: Numbers = {
         "radius": (float(model.domain.radius), True),
         "constraint_count": (model.count, True),
-        **_of_loss(model, given, search, notes),
-        **_of_constraints(model, given, search, notes),
+        **_of_loss(probe, given, notes),
+        **_of_constraints(probe, given, notes),
     }
     sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
@@ -121,8 +122,8 @@ def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Consta
     return own.with_values(**changed)
 
 
-def _of_loss(model: Model, given: Constants, search: Search, notes: list[str]) -> Numbers:
-    n, probe = model.size, search.probe
+def _of_loss(probe: Probe, given: Constants, notes: list[str]) -> Numbers:
+    model, n = probe.model, probe.size
     loss = None
     if model.objective.is_quadratic():
         loss = fitted(probe, lambda seen: (seen.loss[:, None], seen.slope[:, None]), True)
@@ -136,20 +137,19 @@ def _of_loss(model: Model, given: Constants, search: Search, notes: list[str]) -
         }
     slope, reach = given.loss_lipschitz, given.loss_range
     if slope is None:
-        slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
+        slope = probe.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
     if reach is None:
-        reach = min(search.range(), slope * float(model.domain.diameter))
-    bounded = partial(_bounded, model, probe.known, [model.objective], notes)
+        reach = min(probe.range(), slope * float(model.domain.diameter))
+    bounded = partial(_bounded, probe, [model.objective], notes)
     return {
-        "strong_convexity": (search.modulus(), False),
+        "strong_convexity": (probe.modulus(), False),
         "loss_lipschitz": bounded("loss_lipschitz", lipschitz, slope),
         "loss_range": bounded("loss_range", variation, reach),
     }
 
 
 def _bounded(
-    model: Model,
-    known: Range,
+    probe: Probe,
     rows: list[Any],
     notes: list[str],
     name: str,
@@ -158,6 +158,7 @@ def _bounded(
 ) -> tuple[float, bool]:
     """A true bound on a constant of all rows, if intervals give one and the range of the data is
     stated; otherwise the value that was attained."""
+    model, known = probe.model, probe.known
     if model.guessed(rows, known):
         return attained, False
 
@@ -177,8 +178,8 @@ def _bounded(
     return number, True
 
 
-def _of_constraints(model: Model, given: Constants, search: Search, notes: list[str]) -> Numbers:
-    n, probe, takes_data = model.size, search.probe, bool(model.constraints.takes_data)
+def _of_constraints(probe: Probe, given: Constants, notes: list[str]) -> Numbers:
+    model, n, takes_data = probe.model, probe.size, bool(probe.model.constraints.takes_data)
     rows = [row for excess in model.excesses for row in excess.rows]
     if not any(row.variables() for row in rows):
         # A constraint that always holds: any bound is valid.
@@ -216,17 +217,17 @@ def _of_constraints(model: Model, given: Constants, search: Search, notes: list[
             return np.linalg.norm(seen.slopes[:, rest, :n], axis=2).max(axis=1)
 
         others = [rows[k] for k in kinds["other"]]
-        bounded = partial(_bounded, model, probe.known, others, notes)
+        bounded = partial(_bounded, probe, others, notes)
         if given.constraint_lipschitz is None:
-            number, proven = bounded("constraint_lipschitz", lipschitz, search.highest(steep))
+            number, proven = bounded("constraint_lipschitz", lipschitz, probe.highest(steep))
             slopes.append(number)
             sure &= proven
         if given.constraint_range is None:
-            attained = search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
+            attained = probe.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
             number, proven = bounded("constraint_range", size, attained)
             reaches.append(number)
             sure &= proven
-        bend = search.curvature(rest) if all(map(is_smooth, rows)) else None
+        bend = probe.curvature(rest) if all(map(is_smooth, rows)) else None
         smooth = bend is not None
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}

@@ -82,7 +82,7 @@ def _by_rules(atom: Any, constraint: Any) -> bool:
     return False
 
 
-def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> list[str]:
+def check_atoms(probe: Probe, atoms: list[tuple[Any, Any]]) -> list[str]:
     """Raise if an atom is undefined, infinite or infinitely steep somewhere in the domain; return
     notes on what is unknown.
 
@@ -93,7 +93,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
     notes: list[str] = []
     if not atoms:
         return notes
-    known, random = probe.known, np.random.default_rng(0)
+    model, known, random = probe.model, probe.known, np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
     bounds = enclosures(model, known.box)
     for atom, constraint in atoms:
@@ -114,7 +114,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
             )
         count = SAMPLES if model.changing(constraint) else 1
         rounds = draw_parameters(model.parameters, known, random, count)
-        exact = _refuse_witness(model, probe, atom, constraint, decisions, rounds)
+        exact = _refuse_witness(probe, atom, constraint, decisions, rounds)
         if not exact and highest > SLACK:
             notes.append(
                 f"{atom}: no decision and data were found for which it is not defined, but "
@@ -124,7 +124,6 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
 
 
 def _refuse_witness(
-    model: Model,
     probe: Probe,
     atom: Any,
     constraint: Any,
@@ -133,6 +132,7 @@ def _refuse_witness(
 ) -> bool:
     """Raise for a decision and data at which the atom is undefined, infinite or infinitely steep.
     Return whether there certainly are none."""
+    model = probe.model
     changing, flat = model.changing(constraint), model.flat_copy()
     rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
     for start in rounds:
@@ -145,9 +145,9 @@ def _refuse_witness(
                 _refuse_outside(atom, constraint, worst, where, model, shown)
                 edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
                 if len(edge):
-                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, shown)
+                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, shown)
                 before = data
-                data = _worst_data(row, flat, model, where[int(np.argmax(worst))], data, probe)
+                data = _worst_data(row, flat, where[int(np.argmax(worst))], data, probe)
                 if np.array_equal(before, data):
                     break
     return not changing and all(row.is_affine() for row in rows)
@@ -163,9 +163,10 @@ def _highest(bounds: Expressions, constraint: Any) -> float:
         return np.inf
 
 
-def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, probe: Probe) -> Array:
+def _worst_data(row: Any, flat: Any, x: Array, data: Array, probe: Probe) -> Array:
     """The corner of the parameters' range to which the condition grows, at the decision x.
     Conditions are affine in data."""
+    model, known = probe.model, probe.known
     flat.variable.value = x
     if len(data) > FEW or any(
         is_symmetric(parameter) or np.any(whole(parameter)) for parameter in model.parameters
@@ -173,7 +174,7 @@ def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, probe:
         return data
     flat.assign(model.data_of(data), check=False)
     values = np.ravel(np.asarray(row.value, float))
-    k, worst, known = int(np.argmax(values)), data.copy(), probe.known
+    k, worst = int(np.argmax(values)), data.copy()
     for i in np.flatnonzero(known.upper > known.lower):
         moved = data.copy()
         below = data[i] < probe.middle[probe.size + i]
@@ -237,10 +238,8 @@ def _refuse_outside(
     )
 
 
-def _refuse_steep(
-    atom: Any, edge: Array, data: Array, probe: Probe, model: Model, shown: str
-) -> None:
-    n, centre = probe.size, np.ravel(np.asarray(model.domain.centre, float))
+def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, shown: str) -> None:
+    n, centre = probe.size, np.ravel(np.asarray(probe.domain.centre, float))
     near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
     seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
     rows = np.linalg.norm(seen.slopes[:, :, :n], axis=2).max(axis=1)
@@ -251,9 +250,10 @@ def _refuse_steep(
         ("infinitely steep", ~(steep[1] <= GROWTH * steep[2])),
     ):
         if bad.any():
+            place = _at(edge[int(np.argmax(bad))], probe.model)
             raise ValueError(
-                f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where "
-                f"{atom} is {what}{shown}; expected a domain that keeps a distance from there"
+                f"domain: got one that contains {place}, where {atom} is {what}{shown}; "
+                "expected a domain that keeps a distance from there"
             )
 
 
