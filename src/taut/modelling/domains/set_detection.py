@@ -80,7 +80,15 @@ class Sets:
         for k, excess in enumerate(rows):
             self._read(k, excess)
         for excess in finite:
-            self._read_finite(excess)
+            if statement.changing(excess.expression):
+                continue
+            affine = self._affine(-1, excess)
+            for variable in excess.expression.variables():
+                self.boxed[statement.spans[variable.id]] |= affine is None
+            for row in affine or []:
+                self.boxed[row.places] = True
+                if len(row.places) == 1:
+                    row.cut(self.low, self.high)
         for variable in statement.variables:
             if variable.id in self.semidefinite and variable.attributes["PSD"]:
                 low, high = self.eigenvalues.get(variable.id, (0.0, np.inf))
@@ -102,14 +110,26 @@ class Sets:
         if self.statement.changing(excess.expression) or not excess.expression.variables():
             return
         rows = self._affine(k, excess)
-        if rows is None:
-            self._read_curved(k, excess.expression)
         for row in rows or []:
             if len(row.places) == 1:
                 row.cut(self.low, self.high)
                 self.bounds.setdefault(int(row.places[0]), []).append(row.source)
             elif len(row.places):
                 (self.equations if excess.equality else self.inequalities).append(row)
+        single = None if rows is not None else _single_term(excess.expression, self.forms)
+        if single is None:
+            return
+        term, limit = single
+        if type(term).__name__ == "lambda_max":
+            self._read_semidefinite(k, term.args[0], float(limit[0]))
+            return
+        for i, norm in enumerate(round_sets(term, limit, self.forms)):
+            if norm is not None and norm.kind == "box":
+                self._cut(norm)
+                for place in norm.places:
+                    self.bounds.setdefault(int(place), []).append((k, i))
+            elif norm is not None:
+                self.rounds.append(((k, i), norm))
 
     def _affine(self, k: int, excess: Excess) -> list[Row] | None:
         """The rows of an excess, if it is affine."""
@@ -123,24 +143,6 @@ class Sets:
             Row((k, i), matrix.indices[span], matrix.data[span], -float(edge), excess.equality)
             for i, (span, edge) in enumerate(zip(spans, form.offset, strict=True))
         ]
-
-    def _read_curved(self, k: int, expression: Any) -> None:
-        single = _single_term(expression, self.forms)
-        if single is None:
-            return
-        term, limit = single
-        if type(term).__name__ == "lambda_max":
-            self._read_semidefinite(k, term.args[0], float(limit[0]))
-            return
-        for i, norm in enumerate(round_sets(term, limit, self.forms)):
-            if norm is None:
-                continue
-            if norm.kind == "box":
-                self._cut(norm)
-                for place in norm.places:
-                    self.bounds.setdefault(int(place), []).append((k, i))
-            else:
-                self.rounds.append(((k, i), norm))
 
     def _cut(self, norm: RoundSet) -> None:
         where, reach = norm.places, np.broadcast_to(norm.radius, norm.places.shape)
@@ -169,17 +171,6 @@ class Sets:
                 continue
             self.eigenvalues[variable.id] = low, high
             self.semidefinite.setdefault(variable.id, []).append((k, 0))
-
-    def _read_finite(self, excess: Excess) -> None:
-        if self.statement.changing(excess.expression):
-            return
-        rows = self._affine(-1, excess)
-        for variable in excess.expression.variables():
-            self.boxed[self.statement.spans[variable.id]] |= rows is None
-        for row in rows or []:
-            self.boxed[row.places] = True
-            if len(row.places) == 1:
-                row.cut(self.low, self.high)
 
     def blocks(self) -> list[Block]:
         """The connected components of entries that share an equation, a norm or a semidefinite

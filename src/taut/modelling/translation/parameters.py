@@ -157,19 +157,15 @@ def draw_parameters(
     values = known.lower + mix * (known.upper - known.lower)
     spans = spans_of(parameters)
     for parameter in parameters:
-        own = values[:, spans[parameter.id]]
-        own[:] = _fitting(parameter, own.reshape(count, *parameter.shape)).reshape(count, -1)
+        given, own = parameter.attributes, values[:, spans[parameter.id]]
+        part = own.reshape(count, *parameter.shape)
+        part = np.where(whole(parameter), np.round(part), part) * pattern(parameter)
+        if is_symmetric(parameter):
+            part = (part + np.swapaxes(part, -1, -2)) / 2
+        if given["PSD"] or given["NSD"]:
+            largest = np.abs(part).max(axis=(-1, -2), keepdims=True)
+            size = np.sqrt(largest * parameter.shape[-1])
+            square = part @ part / np.where(size > 0, size, 1) ** 2 * largest
+            part = square if given["PSD"] else -square
+        own[:] = part.reshape(count, -1)
     return values
-
-
-def _fitting(parameter: Any, values: Array) -> Array:
-    given = parameter.attributes
-    values = np.where(whole(parameter), np.round(values), values) * pattern(parameter)
-    if is_symmetric(parameter):
-        values = (values + np.swapaxes(values, -1, -2)) / 2
-    if given.get("PSD") or given.get("NSD"):
-        size = np.sqrt(np.abs(values).max(axis=(-1, -2), keepdims=True) * parameter.shape[-1])
-        square = values @ values / np.where(size > 0, size, 1) ** 2
-        values = square * np.abs(values).max(axis=(-1, -2), keepdims=True)
-        values = values if given.get("PSD") else -values
-    return np.asarray(values)
