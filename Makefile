@@ -2,6 +2,8 @@
 # Compiling all installed modules takes as long as installing them; Python compiles those that are used.
 PYTHON ?= python3
 BIN := .venv/bin
+# Containers often forbid that; then each of the tests' many processes compiles JAX and CVXPY for three seconds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: reproduce arena test cases lint drill fuzz mutants floors newest docs figures notebooks gallery bench chromium format readme clean
 

@@ -3,7 +3,6 @@ a round."""
 
 from __future__ import annotations
 
-import inspect
 import re
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import taut
 import taut.play.simulation
 from taut.play.buffers import aligned
 from taut.play.compile import Executable
+from taut.play.loop import Span
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
 MARK = "xla_cpu_small_call"
@@ -33,9 +33,15 @@ class Chunk(NamedTuple):
         jax.block_until_ready(self.executable(*self.arguments))
 
     @property
+    def rounds(self) -> int:
+        """How many rounds are played."""
+        _, _, _, span, _ = self.arguments
+        return int(Span(*span).rounds)
+
+    @property
     def program(self) -> Any:
         """The program that XLA compiled."""
-        return inspect.getclosurevars(self.executable).nonlocals["executable"]
+        return self.executable.program
 
     @property
     def text(self) -> str:
@@ -52,7 +58,8 @@ def chunk_of(learner: Any, problem: Any, stream: Any, **options: Any) -> Chunk:
     make = taut.play.simulation.compiled
 
     def spy(*arguments: Any, **keywords: Any) -> Any:
-        raise _Taken(make(*arguments, **keywords), arguments[-1])
+        executable = make(*arguments, **keywords)
+        raise _Taken(executable, (*arguments[3], executable.blank))
 
     with mock.patch.object(taut.play.simulation, "compiled", spy):
         try:

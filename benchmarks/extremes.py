@@ -21,7 +21,7 @@ import numpy as np
 
 import taut
 from taut.player import steps
-from taut.player.extremes import COLUMNS, Seen
+from taut.player.steps import COLUMNS, Seen
 
 from .results import report
 

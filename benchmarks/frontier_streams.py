@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import taut
-from taut.arena import STREAMS as ALL
-from taut.arena import Stream
+from taut.arena import STREAMS as ALL, Stream
 from taut.arena.comparators import comparator_loss
 from taut.arena.streams import half_spaces
 
@@ -51,4 +50,4 @@ def simulate(stream: Stream, learner: Any, rounds: int, seeds: int = 3) -> taut.
 
 def best(stream: Stream, run: taut.Run) -> Any:
     """The total loss of the comparator, by seed."""
-    return comparator_loss(stream, stream.data(run.seeds, run.horizon), (run.horizon,))[:, 0]
+    return comparator_loss(stream, stream.data(run.seeds, run.horizon))

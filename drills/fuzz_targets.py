@@ -132,7 +132,6 @@ def basic() -> Targets:
         "tightened": (taut.tightened, {"problem": PROBLEM, "rho": 0.1}),
         "log_sum_exp": (taut.log_sum_exp, {"problem": PROBLEM, "temperature": 10.0}),
         "smoothed": (taut.smoothed, {"problem": PROBLEM, "width": 0.1, "data": None}),
-        "simulate_all": (taut.simulate_all, {"jobs": [], "threads": 1}),
         "ClippedOGD": (taut.ClippedOGD, {"eta": 0.1, "sigma": 4.0}),
         "ProjectedOGD": (taut.ProjectedOGD, {"eta": 0.1, "feasible": taut.Ball(1.0, shape=2)}),
         "estimate_constants": (

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 GOLDEN = "learners/test_golden_guarantees.py"
 WIDTHS = "learners/test_widths.py"
 BOUNDS = "learners/bounds/test_{}.py"
+FORMULAS = (GOLDEN, BOUNDS.format("bound_arguments"), BOUNDS.format("golden_formulas"))
 TESTS: dict[str, tuple[str, ...]] = {
     "storage.py": ("test_storage.py", "play/test_checkpoint.py"),
     "files.py": ("test_files.py", "learners/test_doubling.py", "learners/test_projected_ogd.py"),
@@ -70,7 +71,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "learners/half_space/joint_projection.py": (WIDTHS, "learners/test_half_space.py"),
     "learners/half_space/guarantees.py": (GOLDEN, BOUNDS.format("half_space_bounds")),
     **{
-        f"learners/{name}.py": (GOLDEN, WIDTHS, "learners/test_base.py", f"learners/test_{name}.py")
+        f"learners/{name}.py": (
+            *FORMULAS,
+            BOUNDS.format("baseline_bounds"),
+            WIDTHS,
+            "learners/test_base.py",
+            f"learners/test_{name}.py",
+        )
         for name in (
             "averaged",
             "bandit",
@@ -91,35 +98,17 @@ TESTS: dict[str, tuple[str, ...]] = {
             "yu_neely",
         )
     },
+    "learners/half_space/bounds.py": (*FORMULAS, BOUNDS.format("half_space_bounds")),
+    "learners/clipped_parameters.py": (*FORMULAS, BOUNDS.format("optimal_parameters")),
     **{
-        f"learners/bounds/{name}.py": (
-            GOLDEN,
-            BOUNDS.format("bound_arguments"),
-            BOUNDS.format("golden_formulas"),
-            *others,
+        f"learners/{name}.py": (
+            *FORMULAS,
+            BOUNDS.format("cancellation"),
+            BOUNDS.format("clipped_ogd_bounds"),
+            BOUNDS.format("baseline_bounds"),
+            BOUNDS.format("moving"),
         )
-        for name, others in {
-            "averaged": ("learners/test_averaged.py",),
-            "bandit": ("learners/test_bandit.py",),
-            "block_frank_wolfe": ("learners/test_block_frank_wolfe.py",),
-            "bounded_game": ("learners/test_bounded_game.py",),
-            "clipped_ogd": (BOUNDS.format("clipped_ogd_bounds"), BOUNDS.format("cancellation")),
-            "clipped_parameters": (BOUNDS.format("optimal_parameters"),),
-            "conversions": (BOUNDS.format("baseline_bounds"), BOUNDS.format("moving")),
-            "drift_plus_penalty": (BOUNDS.format("baseline_bounds"),),
-            "dual_mirror": ("learners/test_dual_mirror.py",),
-            "error_bound": (BOUNDS.format("cancellation"), BOUNDS.format("clipped_ogd_bounds")),
-            "half_space": (BOUNDS.format("half_space_bounds"),),
-            "kept_cuts": (BOUNDS.format("half_space_bounds"),),
-            "projected_ogd": (BOUNDS.format("baseline_bounds"),),
-            "saddle_point": (BOUNDS.format("baseline_bounds"),),
-            "smooth_half_space": (BOUNDS.format("half_space_bounds"),),
-            "step_experts": ("learners/test_step_experts.py",),
-            "step_sums": (BOUNDS.format("cancellation"), BOUNDS.format("clipped_ogd_bounds")),
-            "surrogate": ("learners/test_surrogate.py",),
-            "theorem": (BOUNDS.format("baseline_bounds"),),
-            "yu_neely": ("learners/test_yu_neely.py",),
-        }.items()
+        for name in ("clipped_bounds", "theorem")
     },
 }
 """The files of tests that exercise a module."""

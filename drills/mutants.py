@@ -1,7 +1,7 @@
 """The mutation drill: change the source in one place at a time, and report the share of changes
 that the tests notice.
 
-Run: python -m drills.mutants [--sample 150] [--seed 0] [--only learners/bounds] [--minutes 25]
+Run: python -m drills.mutants [--sample 150] [--seed 0] [--only learners/half_space] [--minutes 25]
 [--jobs 1]
 
 The changes are those of mutmut (`pip install -e '.[mutants]'`). mutmut's own runner does not fit
@@ -208,7 +208,7 @@ def main() -> None:
     words.add_argument("--sample", type=int, default=150, help="number of changes")
     words.add_argument("--seed", type=int, default=0)
     words.add_argument(
-        "--only", default="", help="modules whose path begins like this, as in learners/bounds"
+        "--only", default="", help="modules whose path begins like this, as in learners/half_space"
     )
     words.add_argument(
         "--minutes", type=float, default=25.0, help="stop after this time, whatever the sample"

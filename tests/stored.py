@@ -205,7 +205,7 @@ def claims():
             },
         ],
         "open": [{"what": "toy: radius", "chosen": "1", "others": "2"}],
-        "options": {"seeds": 3, "seed": 0, "quick": True, "demand": []},
+        "options": {"seeds": 3, "quick": True, "demand": []},
         "versions": {"python": "3.11", "taut": "0.1.0"},
     } | {"_shared": shared}
 

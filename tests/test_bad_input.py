@@ -654,7 +654,7 @@ SCHEDULES = [CLIPPED, taut.ClippedOGD(schedules.InverseRoot(0.1), 5.0)]
             TypeError,
             "learner",
             "got ClippedOGD and DriftPlusPenalty",
-            "simulate_all",
+            "taut.sweep",
             lambda: simulate(MIXED),
         ),
         (
@@ -1625,7 +1625,6 @@ MASKED = np.ma.masked_array(np.zeros((5, 2)), mask=np.eye(5, 2, dtype=bool))
             "radius",
             lambda: taut.Constants(exact=True),
         ),
-        ("jobs that are one", TypeError, "jobs", "3", "functions", lambda: taut.simulate_all(3)),
     ]
 )
 def test_what_was_wrong_in_silence(error, name, came, expected, call):
@@ -1635,10 +1634,6 @@ def test_what_was_wrong_in_silence(error, name, came, expected, call):
 def test_masks_without_a_masked_entry_are_ignored():
     plain = simulate(stream=targets())
     np.testing.assert_array_equal(simulate(stream=np.ma.masked_array(targets())).loss, plain.loss)
-
-
-def test_jobs_from_a_generator_are_all_run():
-    assert taut.simulate_all((lambda i=i: i) for i in range(3)) == [0, 1, 2]
 
 
 def test_data_beyond_the_range_of_squares_are_no_silent_zero():

@@ -31,8 +31,7 @@ from benchmarks import (
 )
 from benchmarks.compiled import MARK, bodies, chunk_of, operations
 from benchmarks.played import Played, difference, differing
-from benchmarks.walk import Walk
-from benchmarks.walk import row as walk_row
+from benchmarks.walk import Walk, row as walk_row
 
 import taut
 
@@ -331,7 +330,7 @@ def test_the_compiled_chunk_is_taken_before_it_is_played():
     case = cases.toy(ROUNDS)
     chunk = chunk_of(case.learner, case.problem, case.data(SEEDS), seeds=SEEDS)
     assert MARK in chunk.text
-    _, records = chunk.executable(*chunk.arguments)
+    *_, records = chunk.executable(*chunk.arguments)
     run = taut.simulate(case.learner, case.problem, case.data(SEEDS), seeds=SEEDS)
     np.testing.assert_array_equal(records["loss"][0, :, :ROUNDS], run.loss)
     with taut.engine.passes():

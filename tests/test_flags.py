@@ -81,7 +81,6 @@ CALLS = {
     "taut.Setting.evaluate": lambda **o: taut.Setting(PROBLEM.constants, 2.0).evaluate(
         "regret", lambda **_: 1.0, "a", (), **o
     ),
-    "taut.Sweep.resume": lambda **o: swept().resume(**o),
     "taut.certify": certified,
     "taut.compare": lambda **o: taut.compare([LEARNER], PROBLEM, COSTS, **o),
     "taut.from_cvxpy": modelled,

@@ -11,7 +11,7 @@ import pytest
 
 import chromium
 import stored
-from taut.paper import pipeline
+from taut.paper import figures, reproduce
 from taut.paper.figures import GALLERY, pictures
 from taut.paper.report import write_report
 
@@ -150,7 +150,7 @@ def staged(monkeypatch):
     """The pipeline with stored results in place of simulations; returns the calls."""
     calls = []
 
-    def reproduce(names, folder, options, progress):
+    def stand_in(names, folder, options, progress):
         calls.append((tuple(names), options, progress))
         return stored.write(folder, ("dispatch",))
 
@@ -158,14 +158,14 @@ def staged(monkeypatch):
         calls.append(folder)
         return stored.draw(folder)
 
-    monkeypatch.setattr(pipeline, "reproduce", reproduce)
-    monkeypatch.setattr(pipeline, "draw_all", draw_all)
+    monkeypatch.setattr(reproduce, "reproduce", stand_in)
+    monkeypatch.setattr(figures, "draw_all", draw_all)
     return calls
 
 
 def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
-    result = pipeline.run_all(
+    result = reproduce.run_all(
         "all", tmp_path, quick=True, seeds=3, demand=("file.csv",), quiet=False
     )
     (names, options, progress), drawn = staged
@@ -198,19 +198,19 @@ def test_the_pipeline_runs_draws_reports_and_tells(staged, tmp_path, capsys, mon
 
 
 def test_the_pipeline_can_be_quiet_and_take_one_experiment(staged, tmp_path, capsys):
-    pipeline.run_all("dispatch", tmp_path, quick=False, seeds=2, demand=(), quiet=True)
+    reproduce.run_all("dispatch", tmp_path, quick=False, seeds=2, demand=(), quiet=True)
     assert staged[0][0] == ("dispatch",)
     assert staged[0][2] is True  # progress goes to standard error
     assert capsys.readouterr() == ("", "")
     with pytest.raises(ValueError, match="experiment: got 'everything'"):
-        pipeline.run_all("everything", tmp_path, False, 2, (), True)
+        reproduce.run_all("everything", tmp_path, False, 2, (), True)
 
 
 def test_an_interruption_says_that_finished_work_is_kept(monkeypatch, tmp_path, capsys):
-    def reproduce(*_, **__):
+    def stand_in(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pipeline, "reproduce", reproduce)
+    monkeypatch.setattr(reproduce, "reproduce", stand_in)
     with pytest.raises(KeyboardInterrupt):
-        pipeline.run_all("toy", tmp_path, False, 2, (), False)
+        reproduce.run_all("toy", tmp_path, False, 2, (), False)
     assert "Finished experiments are kept" in capsys.readouterr().out

@@ -12,7 +12,6 @@ matplotlib.use("Agg")
 from benchmarks import noise
 from website import gallery
 from website.figures import (
-    ARENA,
     DPI,
     FIGURES,
     SHOWN,
@@ -24,7 +23,6 @@ from website.figures import (
 )
 
 import taut
-from taut.arena.report.tables import page_checksum
 from taut.plots.style import dark_figures
 
 ROOT = Path(__file__).parent.parent
@@ -43,11 +41,6 @@ def test_no_committed_figure_is_stale(figure):
 def test_what_other_commands_have_measured_is_drawn(name):
     (figure,) = [figure for figure in FIGURES if figure.name == name]
     assert figure.compute() == data_of(name), f"run python -m website.figures {name}"
-
-
-def test_the_fronts_of_the_arena_show_what_its_page_was_written_from():
-    page = ROOT / "docs" / "arena.md"
-    assert embedded(ARENA) in ("", page_checksum(page.read_text())), "run taut arena report --docs"
 
 
 def test_the_demand_and_the_default_still_draw_the_line():
@@ -83,7 +76,6 @@ def test_every_figure_that_is_shown_is_drawn_by_a_command():
         for name in re.findall(r"[\w/:.-]+\.png", page.read_text())
         if (ROOT / "docs" / Path(name).name).exists()
     }
-    drawn.add(ARENA.name)
     assert shown <= drawn
     there = {path.name for path in (ROOT / "docs").glob("*.png")}
     assert there <= shown | drawn, "a picture that no page shows"

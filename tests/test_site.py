@@ -151,7 +151,7 @@ def test_the_report_is_made_if_there_is_none(tmp_path, monkeypatch):
         (folder / "claims.json").write_text(json.dumps({"claims": claims}))
 
     monkeypatch.setattr(pages, "ROOT", tmp_path)
-    monkeypatch.setattr("taut.paper.pipeline.run_all", made)
+    monkeypatch.setattr("taut.paper.reproduce.run_all", made)
     assert pages._report(tmp_path / "site", small=True) is None
     (tmp_path / "site").mkdir()
     report = pages._report(tmp_path / "site", small=False)

@@ -53,7 +53,6 @@ def playing(problem: taut.Problem, costs: np.ndarray[Any, Any]) -> taut.Run:
     assert_type(learner, taut.Learner)
     run = taut.simulate(learner, problem, costs, seeds=10)
     assert_type(run, taut.Run)
-    assert_type(taut.simulate_all([lambda: taut.simulate(problem, costs)]), list[taut.Run])
     noisy = taut.simulate(learner, problem, costs, feedback=taut.Noisy(values=0.1), unproven=True)
     taut.simulate(learner, problem, costs, feedback=taut.Delayed(3), unproven=True)
     taut.simulate(learner, problem, costs, feedback=taut.FullInformation())

@@ -37,7 +37,6 @@ SHOWN = {False: 830, True: 358}
 Data = dict[str, Any]
 
 __all__ = [
-    "ARENA",
     "FIGURES",
     "SHOWN",
     "Figure",
@@ -170,7 +169,7 @@ def _verdicts() -> Data:
     no results yet."""
     folder = ROOT / "reproduction"
     if not (folder / "claims.json").is_file():
-        from taut.paper.pipeline import run_all
+        from taut.paper.reproduce import run_all
 
         run_all("all", folder, quiet=True)
     claims = json.loads((folder / "claims.json").read_text())["claims"]
@@ -199,9 +198,6 @@ FIGURES = (
     Figure("feedback", _feedback, _nothing, (), _feedback_table, "feedback.md"),
     Figure("verdicts", _verdicts, _nothing, ()),  # README says it in a sentence
 )
-ARENA = DOCS / "arena.png"
-"""The Pareto fronts on the page of the arena, which `taut arena report --docs` writes with the page.
-They carry the checksum of its generated part."""
 
 
 def main() -> None:

@@ -86,7 +86,6 @@ MODULES = {
     ),
     "playing": (
         "taut.simulate",
-        "taut.simulate_all",
         "taut.sweep",
         "taut.Cell",
         "taut.Sweep",
@@ -135,7 +134,7 @@ MODULES = {
         "taut.OnePoint",
         "taut.TwoPoint",
     ),
-    "bounds": ("taut.bounds",),
+    "bounds": tuple(f"taut.bounds.{name}" for name in vars(taut.bounds) if name[0] != "_"),
     "testing": ("taut.testing",),
     "adapters": ("taut.adapters.half_space", "taut.adapters.ConstrainedRegressor"),
 }
@@ -384,7 +383,7 @@ def _report(target: Path, small: bool) -> Path | None:
     if not all((folder / name).is_file() for name in ("claims.json", "report.html")):
         if small:
             return None
-        from taut.paper.pipeline import run_all
+        from taut.paper.reproduce import run_all
 
         run_all("all", folder, quiet=True)
     (target / "figures").mkdir()

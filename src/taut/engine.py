@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from operator import attrgetter
@@ -166,7 +167,7 @@ def require_jax(tracing: bool = True) -> None:
         raise RuntimeError(
             "This process was forked from one in which JAX had already started, and JAX does not "
             "work in it. Start processes "
-            'with multiprocessing.get_context("spawn"), or use threads (taut.simulate_all).'
+            'with multiprocessing.get_context("spawn"), or use threads (taut.sweep).'
         )
     if not _Process.has_device:
         _require_device()
@@ -277,6 +278,8 @@ def _enable_x64(on: bool) -> Any:
 
 
 Kind = TypeVar("Kind", bound=type)
+registered: weakref.WeakSet[type] = weakref.WeakSet()
+"""Classes that `register_attributes` registered. JAX does not confuse them with others."""
 
 
 def register_dataclass(kind: Kind) -> Kind:
@@ -298,22 +301,16 @@ def register_dataclass(kind: Kind) -> Kind:
     return kind
 
 
-def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a function that returns the attributes of these names. Trees are flattened often."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda value: tuple(getattr(value, name) for name in names)
-
-
 def register_attributes(kind: type, leaves: tuple[str, ...], static: tuple[str, ...]) -> None:
     """Register a class as a pytree whose children and static parts are the attributes of these
     names, as `register_dataclass` does for all fields."""
     keys = tuple(map(GetAttrKey, leaves))
-    children_of, static_of = _getter(leaves), _getter(static)
+    pair = ("__class__", "__class__")  # with fewer than two names `attrgetter` makes no tuple
+    children_of, static_of = attrgetter(*leaves, *pair), attrgetter(*static, *pair)
     put = object.__setattr__  # instances can be frozen
 
     def flatten(value: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        return children_of(value), static_of(value)
+        return children_of(value)[:-2], static_of(value)[:-2]
 
     def flatten_with_keys(value: Any) -> tuple[tuple[tuple[Any, Any], ...], tuple[Any, ...]]:
         children, fixed = flatten(value)
@@ -328,3 +325,4 @@ def register_attributes(kind: type, leaves: tuple[str, ...], static: tuple[str, 
         return value
 
     jax.tree_util.register_pytree_with_keys(kind, flatten_with_keys, unflatten, flatten)
+    registered.add(kind)

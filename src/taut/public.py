@@ -57,7 +57,6 @@ from .problem.streams import adversary
 from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened
 from .runs.run import Run
 from .sweeps import Cell, Sweep, sweep
-from .sweeps.executors import simulate_all
 
 NEEDING_CVXPY = {
     "from_cvxpy": "taut.modelling.model",
@@ -134,7 +133,6 @@ __all__ = [
     "register_learner",
     "rescaled",
     "simulate",
-    "simulate_all",
     "smoothed",
     "squared",
     "steady",

@@ -13,7 +13,7 @@ from taut.cli import main as cli
 from taut.display import brief
 from taut.judge.guarantees import guarantees
 from taut.learners import Setting
-from taut.paper import pipeline
+from taut.paper import reproduce
 
 runner = CliRunner(env={"COLUMNS": "200"})
 CONSTANTS = ["-R", "1", "-f", "1", "-g", "1.5"]
@@ -126,13 +126,6 @@ def test_errors_are_one_sentence_and_exit_codes_tell():
     assert "Traceback" in loud.stderr
 
 
-def test_bench_outside_a_checkout_says_so(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    result = runner.invoke(cli.app, ["bench"])
-    assert isinstance(result.exception, FileNotFoundError)
-    assert "checkout" in str(result.exception)
-
-
 def test_version():
     assert called("--version").strip() == taut.__version__
 
@@ -140,7 +133,7 @@ def test_version():
 def test_reproduce_passes_every_option_on(monkeypatch):
     asked = []
     monkeypatch.setattr(
-        pipeline, "run_all", lambda *given, **options: asked.append((given, options)) or {}
+        reproduce, "run_all", lambda *given, **options: asked.append((given, options)) or {}
     )
     called(
         "reproduce",

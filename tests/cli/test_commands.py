@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 import taut
 from taut.arena import demand
-from taut.cli import commands, origin
-from taut.cli import main as cli
+from taut.cli import commands, main as cli, origin
 
 SOURCE = """
 import jax.numpy as jnp
@@ -262,16 +261,6 @@ def test_names_fit_eighty_columns_and_brackets_survive(folder):
 def test_completion_knows_the_learners():
     assert "clipped-ogd" in commands.learner_names("clip")
     assert "--install-completion" in called("--help")
-
-
-def test_bench_names_its_parts(tmp_path, monkeypatch):
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "__main__.py").write_text('PARTS = ("core", "speed")\n')
-    monkeypatch.chdir(tmp_path)
-    assert (
-        called("bench", "--only", "sped", fails=True)
-        == "--only: got 'sped'; expected one of 'core', 'speed'. Did you mean 'speed'?"
-    )
 
 
 @pytest.mark.parametrize(

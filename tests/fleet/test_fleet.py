@@ -146,7 +146,6 @@ def check_extremes(ours, theirs, room=1e-12):
 
 COMBINATIONS = [
     (CLIPPED, PACING),
-    (HALF, PACING),
     (taut.learner("surrogate", GAME, horizon=100), PACING),
     (CLIPPED, MEMORY),
     (HALF, RAMP),

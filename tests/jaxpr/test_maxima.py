@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from taut.jaxpr.exactness import compares_computed_floats
+from taut.jaxpr.exactness import unsafe_operation
 from taut.jaxpr.maxima import FEW, by_index, entry_of_largest, place_of_largest
 from taut.jaxpr.walk import equations
 
@@ -139,8 +139,8 @@ def test_the_derivative_compares_no_computed_floats(name):
     """So that a program which contains it may be compiled into one kernel."""
     moved = lambda function: jax.grad(lambda x: function(jnp.sin(x) + x * x))  # noqa: E731
     unsafe = jax.make_jaxpr(moved(PROGRAMS[name]))(point())
-    assert compares_computed_floats(unsafe)
-    assert not compares_computed_floats(jax.make_jaxpr(moved(by_index(PROGRAMS[name])))(point()))
+    assert unsafe_operation(unsafe)
+    assert not unsafe_operation(jax.make_jaxpr(moved(by_index(PROGRAMS[name])))(point()))
 
 
 # Ties.
@@ -197,7 +197,7 @@ def test_a_subgradient_at_ties_supports_the_function():
 def test_places_of_the_largest(count):
     rng = np.random.default_rng(count)
     for scale in (1, 1e-300, 1e300):
-        values = scale * rng.integers(-2, 3, size=(20, count)).astype(float)
+        values = scale * rng.integers(-2, 3, size=(6, count)).astype(float)
         for find in (jax.vmap(place_of_largest), lambda rows: [*map(place_of_largest, rows)]):
             np.testing.assert_array_equal(find(values), values.argmax(axis=1))
         one_hot = jax.jit(jax.vmap(entry_of_largest))(values)
@@ -225,6 +225,8 @@ def test_places_are_found_although_the_largest_is_computed_with_another_rounding
 
 
 # Random programs.
+
+SEEDS = range(6)
 
 
 def random_program(rng, depth):
@@ -259,7 +261,7 @@ def random_program(rng, depth):
     return choices[rng.integers(len(choices))]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_programs(seed):
     rng = np.random.default_rng(seed)
     inner = random_program(rng, 3)
@@ -282,7 +284,7 @@ def test_random_programs(seed):
 
 def test_random_programs_have_maxima():
     names = []
-    for seed in range(12):
+    for seed in SEEDS:
         program = jax.make_jaxpr(random_program(np.random.default_rng(seed), 3))(point())
         names += {equation.primitive.name for equation in equations(program)}
     for name in ("max", "min", "reduce_max", "reduce_min", "scan", "cond", "sort"):

@@ -11,6 +11,7 @@ import pytest
 
 import taut
 from taut.engine import _enable_x64
+from taut.judge import assumptions
 from taut.judge.assumptions import (
     PROBED,
     PROVEN,
@@ -96,7 +97,7 @@ def test_a_false_value_is_refuted_and_voids_every_bound_that_uses_it(known, cons
     found = check(problem, source, jax.random.key(0), observe(run, problem, source))
     refuted = {assumption.name for assumption in found if assumption.refuted}
     assert constant in refuted
-    true = check(known.problem, source, jax.random.key(0), observe(run))
+    true = check(known.problem, source, jax.random.key(0), observe(run, run.problem, run.stream))
     assert not {assumption.name for assumption in true if assumption.refuted} & set(SYMBOLS)
     for name, other in PAIRS:
         if other is known:
@@ -126,16 +127,15 @@ def test_one_exceptional_round_refutes_a_constant_and_is_the_witness():
     assert set(regret.refuted_assumptions) >= {"loss_lipschitz"}
 
 
-def test_an_error_bound_is_probed_at_decisions_that_were_played():
+def test_an_error_bound_is_probed_at_decisions_that_were_played(monkeypatch):
+    monkeypatch.setattr(assumptions, "SAMPLES", 2)  # both are feasible
     card, known = taut.LEARNERS["clipped-ogd"], problems.TOY
     run = shared_run(card, known)
-    seen = observe(run)
+    seen = observe(run, run.problem, run.stream)
     assert len(seen.violating)
     (found,) = [
         assumption
-        for assumption in check(
-            known.problem, run.stream, jax.random.key(0), seen, samples=2
-        )  # both are feasible
+        for assumption in check(known.problem, run.stream, jax.random.key(0), seen)
         if assumption.name == "error_bound"
     ]
     assert found.status == PROBED
@@ -184,9 +184,10 @@ def test_rounding_in_32_bits_is_no_lack_of_convexity(bump, status):
         edge = rng.uniform(size=(400, 1))
         points = np.concatenate([-edge, edge - 1], axis=1).astype(np.float32)
         order = rng.permutation(400)
-        partner, found = points[order], probe(problem, points, order, np.zeros((1, 2), np.float32))
+        found = probe(problem, points, order, np.zeros((1, 2), np.float32))
         assert found["excess_gap"].min() < 0
-        probes = _Probes(problem, points, None, None, partner, found)
+        probes = _Probes(problem, None, points, None, None, None)
+        vars(probes).update(order=order, values=found)
         judged = _convex(probes, "constraints", "excess", None)
     assert judged.status == status, judged.detail
 
@@ -207,3 +208,14 @@ def test_probes_in_numpy_and_by_jax_agree(known, monkeypatch):
         np.testing.assert_allclose(value, there[name], rtol=1e-9, atol=1e-12, err_msg=name)
     for one, other in zip(walked, again, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_proven_is_not_probed(monkeypatch):
+    problem = taut.Problem(
+        lambda x, c: c @ x, lambda x: jnp.abs(x).sum() - 1, taut.Ball(1.0, shape=2)
+    )
+    run = taut.simulate(problem, np.random.default_rng(0).uniform(size=(50, 2)))
+    monkeypatch.setattr(assumptions, "probe", None)
+    status = {one.name: one.status for one in run.certificate().assumptions}
+    assert status["convex losses"] == status["convex constraints"] == PROVEN
+    assert status["loss_lipschitz"] == status["loss_range"] == PROVEN

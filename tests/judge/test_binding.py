@@ -141,6 +141,12 @@ def refused(run, **options):
     return False
 
 
+def changes_of(kind):
+    """All changes of the most common kind of run, and of others one of each part."""
+    few = ("constraint", "loss", "negated")
+    return CHANGES if kind == "arrays" else {name: CHANGES[name] for name in few}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_only_the_problem_and_data_of_a_run_are_accepted(saved, kind):
     run, loaded = saved[kind]
@@ -150,7 +156,7 @@ def test_only_the_problem_and_data_of_a_run_are_accepted(saved, kind):
     run.certificate(check=False)
     accepted = [
         name
-        for name, change in CHANGES.items()
+        for name, change in changes_of(kind).items()
         if not refused(loaded, **(honest | change(kind, game)))
     ]
     assert accepted == []

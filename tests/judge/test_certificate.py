@@ -375,13 +375,13 @@ def test_violations_are_shown_without_regret_where_hindsight_misses_its_toleranc
     monkeypatch.setattr(taut.judge.certify, "hindsight", demanding)
     monkeypatch.setattr(taut.judge.compare, "hindsight", demanding)
     problem, learner = toy(loss=lambda x, c: jnp.exp(c @ x)), taut.ClippedOGD(0.05, 4.0)
-    certificate = taut.simulate(learner, problem, costs(40), seeds=2).certificate(check=False)
+    certificate = taut.simulate(learner, problem, costs(6), seeds=2).certificate(check=False)
     assert row(certificate, "regret").mean is None
     assert row(certificate, "violation").mean is not None
     assert certificate.comparator is None
     (note,) = (note for note in certificate.notes if note.startswith("Regret is missing"))
     assert "of the problem was proven to be the best: not certified: after" in note
-    several = taut.compare({"a": learner, "b": learner}, problem, costs(40), seeds=2)
+    several = taut.compare({"a": learner, "b": learner}, problem, costs(6), seeds=2)
     assert several.notes[0].startswith("Regret is missing because no decision was proven")
 
 

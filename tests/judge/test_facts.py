@@ -63,10 +63,10 @@ def test_the_maximum_of_the_pieces_is_the_program(name):
             pieces_of(lambda x, z: program(x), (3,))
         return
     pieces = pieces_of(lambda x, z: program(x), (3,))
-    assert pieces.convex
-    assert len(pieces.offsets) == count
+    assert pieces.sign >= 0
+    assert len(pieces.functions) == count
     for x in np.random.default_rng(2).normal(size=(20, 3)):
-        values = np.max(pieces.slopes @ x + pieces.offsets, axis=0)
+        values = np.max(pieces.functions[..., :-1] @ x + pieces.functions[..., -1], axis=0)
         np.testing.assert_allclose(values, program(jnp.asarray(x, float)), atol=2e-6)
 
 

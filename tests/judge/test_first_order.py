@@ -64,7 +64,7 @@ def test_too_few_steps_are_an_error():
 
 
 def test_large_decisions_are_solved_without_hessians(monkeypatch):
-    monkeypatch.setattr("taut.judge.hindsight.solve.LARGE", 5)
+    monkeypatch.setattr("taut.judge.hindsight.exact.LARGE", 5)
     assert taut.hindsight(FIXED, DATA[0]).solver.startswith("first-order")
     quadratic = taut.Problem(
         lambda x, z: (x - z) @ (x - z), lambda x: x.sum() - 0.1, taut.Ball(3.0, shape=6)

@@ -1,6 +1,7 @@
 """Averaged rows: conformance, three rounds, recursions in NumPy, and bounds on many seeds under
 noise."""
 
+from dataclasses import replace
 from functools import cache
 from math import log, sqrt
 
@@ -10,8 +11,9 @@ import pytest
 
 import taut
 from learners import three_rounds
+from taut import bounds
 from taut.judge.guarantees import setting_of
-from taut.learners import HalfSpace, bounds
+from taut.learners import HalfSpace
 from taut.learners.averaged import CARDS
 from taut.learners.base import Assumes
 from taut.runs import metrics
@@ -403,14 +405,16 @@ def test_no_bound_outside_the_theorems(learner, known, reason):
 
 def test_bound_for_several_smooth_rows_is_larger_than_for_one():
     learner = taut.learner("averaged-smooth", MATRIX.problem, horizon=LONG, sigma=0.3)
-    known = {
-        "constraint_smoothness": 0.0,
-        "slater": 0.1,
-        "loss_lipschitz": 1.0,
-        "constraint_lipschitz": 1.0,
-    }
     setting = setting_of(MATRIX.problem)
-    found = learner._smooth(constraint_count=3, horizon=LONG, setting=setting, **known)
+    constants = setting.constants.with_values(
+        constraint_count=3,
+        constraint_smoothness=0.0,
+        slater=0.1,
+        loss_lipschitz=1.0,
+        constraint_lipschitz=1.0,
+    )
+    promised = learner.guarantees(replace(setting, constants=constants), LONG)
+    found = next(one.bound for one in promised if one.quantity == "violation")
     given = {
         "horizon": LONG,
         "sigma": learner._scale(LONG, 3),

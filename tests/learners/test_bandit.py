@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import taut
+from taut import bounds
 from taut.judge.guarantees import setting_of
-from taut.learners import bounds
 from taut.learners.bandit import CARDS, inner_radius
 from taut.problem.rounds import FullInformation
 from taut.runs import metrics

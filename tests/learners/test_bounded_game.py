@@ -11,7 +11,8 @@ import pytest
 import taut
 from learners import attack, three_rounds
 from learners.harness import broken, check_formula, conforms
-from taut.learners import BoundedGame, bounds
+from taut import bounds
+from taut.learners import BoundedGame
 from taut.learners.bounded_game import CARDS
 from taut.learners.schedules import Constant, InverseRoot, Power
 from taut.testing import parametrize_with_checks, problems

@@ -13,8 +13,7 @@ import taut
 from learners import half_space_reference as reference
 from learners.harness import check_formula, conforms
 from taut.judge.guarantees import setting_of
-from taut.learners.half_space import guarantees as half_space_guarantees
-from taut.learners.half_space import method as half_space
+from taut.learners.half_space import guarantees as half_space_guarantees, method as half_space
 from taut.learners.half_space.joint_projection import project_jointly
 from taut.learners.half_space.method import CARDS, HalfSpace
 from taut.learners.schedules import AdaGradNorm, Constant, Inverse, InverseRoot

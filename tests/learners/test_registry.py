@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import taut
+from taut import bounds
 from taut.judge.guarantees import setting_of
-from taut.learners import Card, Growth, bounds, registry
+from taut.learners import Card, Growth, registry
 from taut.testing import playing, problems
 
 CONSTANTS = problems.TOY.problem.constants
@@ -197,7 +198,7 @@ def test_methods_of_others_are_found_by_entry_points(monkeypatch):
     monkeypatch.setattr(
         importlib.metadata, "entry_points", lambda group: points if group == "taut.learners" else []
     )
-    found = registry.Registry(card for family in registry.FAMILIES for card in family.CARDS)
+    found = registry.Registry(registry.CARDS, Card, registry.GROUP, "learner", "taut.Card")
     with pytest.warns(UserWarning, match="is ignored") as warned:
         assert "theirs" in found
     assert len(warned) == 4
@@ -259,11 +260,6 @@ def test_formulas_raise_outside_their_theorem_and_nothing_else_is_swallowed(monk
 
     with pytest.raises(ValueError, match="a bug"):
         setting.evaluate("regret", buggy, "nowhere")
-
-
-def test_the_packages_entry_point_group_is_documented():
-    assert registry.GROUP == "taut.learners"
-    importlib.import_module("taut.testing")
 
 
 def test_a_name_stands_for_the_learner_of_the_problem_and_the_horizon():

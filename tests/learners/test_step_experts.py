@@ -11,7 +11,8 @@ import pytest
 import taut
 from learners import attack, three_rounds
 from learners.harness import broken, check_formula, conforms
-from taut.learners import StepExperts, bounds
+from taut import bounds
+from taut.learners import StepExperts
 from taut.learners.step_experts import CARDS
 from taut.testing import parametrize_with_checks, problems
 

@@ -8,7 +8,8 @@ import pytest
 import taut
 from learners import attack, three_rounds
 from learners.harness import broken, check_formula, conforms
-from taut.learners import YuNeely, bounds
+from taut import bounds
+from taut.learners import YuNeely
 from taut.learners.yu_neely import CARDS
 from taut.testing import parametrize_with_checks, problems
 from taut.testing.playing import shared_run, shared_stream, tuned

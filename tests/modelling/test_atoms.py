@@ -17,8 +17,7 @@ import pytest
 import scipy.sparse as sp
 from cvxpy.atoms.atom import Atom
 from cvxpy.expressions.leaf import Leaf
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from taut.modelling.translation.atoms import kernels
 from taut.modelling.translation.atoms.table import (

@@ -6,8 +6,7 @@ import cvxpy as cp
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from model_helpers import linear, rng_of
 
 import taut

@@ -79,7 +79,8 @@ def test_kinks_cones_and_changing_constraints_agree_with_plain_cvxpy():
             rows.append(a @ x <= 0.6)
         value = cp.Problem(cp.Minimize(sum(terms)), rows).solve(solver=cp.CLARABEL)
         assert best.loss[0, where] == pytest.approx(value, rel=1e-7)
-        np.testing.assert_allclose(model.present(best.decision[0, where])["x"], x.value, atol=1e-4)
+        # A gap of 1e-8 leaves decisions of a loss with the curvature 0.2 to some 1e-4.
+        np.testing.assert_allclose(model.present(best.decision[0, where])["x"], x.value, atol=3e-4)
         # Multipliers: of the equality as a pair, of the round's constraint added up over the
         # rounds.
         duals = [rows[0].dual_value, rows[1].dual_value, sum(row.dual_value for row in rows[4:])]

@@ -224,7 +224,12 @@ def test_bad_advice_is_refused_live_and_changes_nothing(played):
 
 @pytest.fixture(scope="module")
 def forecasting():
-    problem = ramps()
+    """Forecasts with ramps are compared in tests/play/test_forecast.py."""
+    problem = taut.Problem(
+        lambda x, z: (x.sum() - z) ** 2 + 0.1 * jnp.abs(x - 0.5).sum(),
+        lambda x: x[0] + 2 * x[1] - 1.7,
+        taut.Box(0.0, 1.0, shape=2),
+    )
     return problem, taut.Advised(taut.learner("half-space", problem))
 
 

@@ -297,7 +297,7 @@ def test_what_is_no_checkpoint_is_named(stopped, tmp_path):
         play(targets(rounds=ROUNDS), tmp_path / "file")
     header, arrays = storage.read_arrays(stopped / "state.npz")
     storage.write_arrays(tmp_path / "state.npz", {**header, "format": 99}, arrays)
-    with pytest.raises(ValueError, match="in format 99; expected format 5"):
+    with pytest.raises(ValueError, match="in format 99; expected format 6"):
         play(targets(rounds=ROUNDS), tmp_path)
     storage.write_arrays(tmp_path / "state.npz", header, arrays)
     with pytest.raises(

@@ -28,8 +28,8 @@ TREE = {
 @pytest.mark.parametrize("floating", [np.float64, np.float32])
 def test_trees_survive(floating):
     packing = Packing.of(TREE, np.dtype(floating))
-    for packed in (packing.pack(TREE), packing.pack_traced(TREE)):
-        assert len(packed) == packing.count
+    for packed in (packing.pack(TREE), packing.pack(TREE, xp=jnp)):
+        assert len(packed) == packing.arrays
         assert packed[0].shape == (packing.size,)
         back = packing.unpack(packed)
         assert jax.tree.structure(back) == jax.tree.structure(TREE)
@@ -39,11 +39,12 @@ def test_trees_survive(floating):
 
 
 def test_a_header_comes_before_the_numbers():
-    packing = Packing.of(TREE, np.dtype(np.float64))
-    packed = packing.pack_traced(TREE, jnp.asarray([7.0, 8.0]))
+    packing = Packing.of(TREE, np.dtype(np.float64), header=2)
+    packed = packing.pack(TREE, jnp.asarray([7.0, 8.0]), jnp)
     np.testing.assert_array_equal(packed[0][:2], [7, 8])
-    np.testing.assert_array_equal(packing.unpack(packed, 2)["floats"], TREE["floats"])
-    at = packing.where(2)["whole"]
+    np.testing.assert_array_equal(packing.unpack(packed)["floats"], TREE["floats"])
+    np.testing.assert_array_equal(packing.pack(TREE)[0][:2], [0, 0])
+    at = packing.where()["whole"]
     np.testing.assert_array_equal(at.read([np.asarray(each) for each in packed]), TREE["whole"])
 
 

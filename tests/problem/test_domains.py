@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import taut.problem.domains
 from taut.problem.domains import Ball, Box, L1Ball, Product, Simplex, domain_from_dict

@@ -17,6 +17,14 @@ from taut.problem.programs import Programs, programs_of
 LEARNER = taut.ClippedOGD(eta=0.1, sigma=4.0)
 
 
+@pytest.fixture(autouse=True)
+def search_new_objects_only():
+    """A collection would look through all programs that other tests have compiled."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 class Data:
     def __init__(self):
         self.shift = np.zeros(2)
@@ -126,15 +134,15 @@ def test_programs_are_bounded_and_the_oldest_goes_first(monkeypatch):
 def test_compiled_functions_of_all_problems_together_are_bounded(monkeypatch):
     first, second = Programs(), Programs()
     for owner, name in ((first, "a"), (second, "b"), (first, "c"), (first, "a")):
-        owner.executable(name, object)
+        owner.get(name, object, compiles=True)
     monkeypatch.setattr(programs, "TOTAL", 3)  # those of other tests are older
-    second.executable("d", object)
+    second.get("d", object, compiles=True)
     assert [list(owner.used) for owner in (first, second)] == [["a", "c"], ["d"]]
     assert (len(first.values()), len(second.values())) == (2, 1)
-    kept = first.executable("a", object)
-    assert first.executable("a", object) is kept
+    kept = first.get("a", object, compiles=True)
+    assert first.get("a", object, compiles=True) is kept
     monkeypatch.setattr(programs, "LIMIT", 1)
-    first.executable("e", object)
+    first.get("e", object, compiles=True)
     assert list(first.used) == ["e"]  # a dropped function is not counted
 
 

@@ -10,7 +10,8 @@ import pytest
 
 import taut
 from small_games import BALL, GAME, ROUNDS, clipped_by_hand, outside_diamond, targets
-from taut.play.buffers import Staging, aligned
+from taut.play import simulation
+from taut.play.buffers import aligned
 from taut.problem.streams import Adversary, Arrays, Chunks, Stream, as_stream
 
 CLIPPED = taut.ClippedOGD(0.3, 5.0)
@@ -81,16 +82,16 @@ def test_data_are_read_in_place_where_they_lie_well(expected, monkeypatch):
     well[...] = z
     ill = np.zeros(z.size + 1)[1:].reshape(z.shape)
     ill[...] = z
-    in_place, copy = [], Staging.copy
+    read_in_place, real = [], simulation.in_place
 
-    def spy(self, data, length):
-        in_place.append(np.shares_memory(copied := copy(self, data, length), data))
-        return copied
+    def spy(data, length, borrowed):
+        read_in_place.append(np.shares_memory(array := real(data, length, borrowed), data))
+        return array
 
-    monkeypatch.setattr(Staging, "copy", spy)
+    monkeypatch.setattr(simulation, "in_place", spy)
     for stream in (well, ill):
         np.testing.assert_allclose(simulated(stream).loss, expected[:1], atol=1e-12)
-    assert in_place == [True] * 4 + [False] * 4
+    assert read_in_place == [True] * 4 + [False] * 4
 
 
 def test_memory_map_is_read_chunk_by_chunk(tmp_path):

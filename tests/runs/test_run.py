@@ -15,8 +15,7 @@ import taut
 from small_games import ALL, BALL, FOUR, GAME, ROUNDS, assert_bit_equal, distance, targets
 from taut import files
 from taut.engine import register_dataclass
-from taut.runs import file as run_file
-from taut.runs import metrics
+from taut.runs import file as run_file, metrics
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ def sweep(tmp_path):
 
 
 def file_of(sweep, name="0.1"):
-    return sweep.folder / "cells" / f"{sweep._identities[name]}.npz"
+    return sweep.folder / "cells" / f"{sweep._ready[name].identity}.npz"
 
 
 CHANGED = {
@@ -57,33 +57,33 @@ def test_a_file_that_is_no_result_is_played_again(sweep):
             FileNotFoundError, match=r"name: got '0.1', whose file .* is gone or damaged"
         ):
             sweep["0.1"]
-        again = sweep.resume()
+        again = taut.sweep(CELLS, folder=sweep.folder)
         assert (again.played, again.rows()[0]["loss"]) == (1, right), case
     stored = storage.read_arrays(path)[0]
     assert {**stored, "seconds": 0} == {**header, "seconds": 0}
     other = file_of(sweep, "0.2")
     path.write_bytes(other.read_bytes())
     other.write_bytes(content)  # swapped
-    assert sweep.resume().played == 2
+    assert taut.sweep(CELLS, folder=sweep.folder).played == 2
 
 
 def test_links_and_pipes_in_a_folder_lead_nowhere(sweep, tmp_path_factory):
     mine = tmp_path_factory.mktemp("home") / "mine.txt"
     mine.write_text("mine")
-    path, note = file_of(sweep), sweep.folder / "failed" / f"{sweep._identities['0.2']}.json"
+    path, note = file_of(sweep), sweep.folder / "failed" / f"{sweep._ready['0.2'].identity}.json"
     path.unlink()
     path.symlink_to(mine)
     (sweep.folder / INDEX).unlink()
     (sweep.folder / INDEX).symlink_to(mine)
     file_of(sweep, "0.2").unlink()
     os.mkfifo(note)
-    again = sweep.resume()
+    again = taut.sweep(CELLS, folder=sweep.folder)
     assert again.played == 2
     assert mine.read_text() == "mine"
     assert not path.is_symlink()
     note.unlink(missing_ok=True)
     note.write_text("[" * 100_000)
-    assert Store(sweep.folder).failure(sweep._identities["0.2"]) is None
+    assert Store(sweep.folder).failure(sweep._ready["0.2"].identity) is None
 
 
 def full(*args, **options):

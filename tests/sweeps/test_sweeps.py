@@ -145,7 +145,7 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path):
     content = bytearray(files[1].read_bytes())
     content[len(content) // 2] ^= 1
     files[1].write_bytes(content)
-    found = found.resume()
+    found = taut.sweep(listed, folder=tmp_path)
     assert found.played == 2
     assert_same(found, listed)
     assert taut.sweep(listed[:1], folder=tmp_path).played == 0
@@ -195,8 +195,9 @@ def test_failures_are_kept_until_retry(tmp_path):
     found = taut.sweep(listed, folder=folder)
     assert (found.played, [one.message for one in found.failed]) == (0, ["not yet"])
     assert "in unless" in found.failed[0].traceback
-    found = found.resume(retry=True)
+    found = taut.sweep(listed, folder=folder, retry=True)
     assert (found.played, found.failed) == (1, ())
+    assert not list((folder / "failed").iterdir())
     assert taut.sweep(listed, folder=folder).failed == ()
 
 
@@ -378,7 +379,7 @@ def test_a_compiled_program_is_finished_before_another_one_is_compiled():
         def count(self):
             return 1
 
-    play = driver.Driver({i: Stub("aabb"[i]) for i in range(4)}, {}, One(), None, {}, None, print)
+    play = driver.Driver({i: Stub("aabb"[i]) for i in range(4)}, One(), None, {}, None, print)
     play.rates["b"] = 10.0  # seconds per round, known because it was played
     assert [play._next() for _ in range(4)] == [[2], [3], [0], [1]]
 
@@ -411,10 +412,10 @@ def test_the_index_holds_the_cells_of_the_sweep(tmp_path):
     path = tmp_path / "index.parquet"
     assert parquet.read_table(path).to_pylist() == found.rows()
     before = path.stat().st_mtime_ns
-    found.resume()
+    taut.sweep(cells()[:2], folder=tmp_path)
     assert path.stat().st_mtime_ns == before  # nothing to write, so that a disk may be read-only
     path.write_bytes(b"damaged")
-    found.resume()
+    taut.sweep(cells()[:2], folder=tmp_path)
     assert parquet.read_table(path).to_pylist() == found.rows()
 
 
@@ -442,7 +443,7 @@ def test_a_mix_of_workers_is_refused(monkeypatch):
         "backend": "cpu",
         "machine": "x",
     }
-    play = driver.Driver({}, {}, None, None, {}, None, print)
+    play = driver.Driver({}, None, None, {}, None, print)
     play._check(one)
     play._check({**one, "pid": 2})
     with pytest.raises(

@@ -148,7 +148,7 @@ def test_cells_that_raise_or_kill_or_play_without_end(client, tmp_path):
         one.message for one in found.failed if one.name == "endless"
     )
     assert_same(found, listed)
-    assert found.resume().played == 0
+    assert taut.sweep([*bad, *listed], client, folder=tmp_path).played == 0
 
 
 def test_a_worker_that_hangs_is_replaced(client, monkeypatch):
@@ -204,9 +204,9 @@ def cluster():
         process.wait()
 
 
-def test_a_scheduler_that_is_killed(tmp_path, cluster, monkeypatch):
-    """Started again with a worker it costs nothing; without workers, or not started again, the
-    sweep ends with a sentence. One cluster serves all three, because it takes long to start."""
+def test_a_scheduler_that_is_killed_and_started_again_with_a_worker_costs_nothing(
+    tmp_path, cluster
+):
     address, scheduler, worker, started = cluster
     listed = cells(slow, 12)
     with distributed.Client(address, timeout=300) as client:
@@ -222,6 +222,11 @@ def test_a_scheduler_that_is_killed(tmp_path, cluster, monkeypatch):
     assert found.failed == ()
     assert_same(found, listed)
 
+
+@pytest.mark.long
+def test_a_scheduler_that_is_killed_without_workers_or_for_good(tmp_path, cluster, monkeypatch):
+    """The sweep ends with a sentence. One cluster serves both, because it takes long to start."""
+    address, scheduler, _, started = cluster
     monkeypatch.setattr(dask_workers, "PATIENCE", 5.0)
     with dask.config.set({"distributed.comm.timeouts.connect": "3s"}):
         for comes_back, expected in ((True, "has had no workers for 5 s"), (False, "executor: ")):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 from .. import storage
 from ..engine import VERSION, Array
 from ..judge.hindsight import hindsight
-from .stream import Stream, first_rounds, one_seed
+from .stream import Stream, one_seed
 
 
 def cache_folder() -> Path:
@@ -26,74 +25,46 @@ def cache_folder() -> Path:
 
 
 def comparator_loss(
-    stream: Stream,
-    data: Any,
-    rounds: Sequence[int],
-    folder: Path | None = None,
-    shifting: bool = False,
+    stream: Stream, data: Any, folder: Path | None = None, shifting: bool = False
 ) -> Array:
-    """Return the comparator's total loss for every seed and number of rounds, (seed, rounds).
+    """Return the comparator's total loss for every seed.
 
     Arguments:
         stream: the stream.
-        data: its data, arrays (seed, round, ...), as `stream.data` returns them for the largest
-            number of rounds. If the data of fewer rounds are not the first rounds of longer ones,
-            `rounds` must be that one number.
-        rounds: numbers of rounds.
+        data: its data, arrays (seed, round, ...), as `stream.data` returns them.
         folder: where results are stored, by default `cache_folder()`. The name of a file contains a
             checksum of the data.
         shifting: whether to take the comparator that changes its decision, which the stream must
             have.
     """
-    seeds = len(jax.tree.leaves(data)[0])
-    if not stream.cumulative and any(one != len(jax.tree.leaves(data)[0][0]) for one in rounds):
-        raise ValueError(
-            f"rounds: got {tuple(rounds)}; the stream {stream.name!r} has other data for every "
-            "number of rounds"
-        )
-    name = f"{stream.name}-{'shifting-' if shifting else ''}{_key(stream, data, rounds)}.npz"
+    leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(data))}
+    seeds, rounds = leaves["0"].shape[:2]
+    text = f"{VERSION} {stream.name} {stream.version} {storage.digest(leaves)}"
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    name = f"{stream.name}-{'shifting-' if shifting else ''}{key}.npz"
     path = (cache_folder() if folder is None else folder) / name
-    stored = _stored(path, (seeds, len(rounds)))
+    stored = _stored(path, seeds)
     if stored is not None:
         return stored
     best = stream.shifting if shifting else stream.best
     if best is None:
-        found = np.asarray(hindsight(stream.rows, data, seeds=seeds, prefixes=list(rounds)).loss)
+        found = np.asarray(hindsight(stream.rows, data, seeds=seeds).loss, float)
     else:
-        parts = [first_rounds(data, T) for T in rounds]
-        found = np.array(
-            [
-                [
-                    _best(stream, best, one_seed(part, k), T)
-                    for part, T in zip(parts, rounds, strict=True)
-                ]
-                for k in range(seeds)
-            ]
-        )
-    storage.write_arrays(path, {"stream": stream.name}, {"loss": np.asarray(found, float)})
+        try:
+            found = np.array([best(one_seed(data, k), rounds) for k in range(seeds)], float)
+        except Exception as error:  # whatever a stream raises is raised with its name
+            raise RuntimeError(
+                f"The comparator of the stream {stream.name!r} failed for {rounds} rounds: {error}"
+            ) from error
+    storage.write_arrays(path, {"stream": stream.name}, {"loss": found})
     return found
 
 
-def _best(stream: Stream, best: Callable[[Any, int], float], data: Any, rounds: int) -> float:
-    try:
-        return best(data, rounds)
-    except Exception as error:  # whatever a stream raises is raised with its name
-        raise RuntimeError(
-            f"The comparator of the stream {stream.name!r} failed for {rounds} rounds: {error}"
-        ) from error
-
-
-def _key(stream: Stream, data: Any, rounds: Sequence[int]) -> str:
-    leaves = {str(i): np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(data))}
-    text = f"{VERSION} {stream.name} {stream.version} {tuple(rounds)} {storage.digest(leaves)}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _stored(path: Path, shape: tuple[int, int]) -> Array | None:
+def _stored(path: Path, seeds: int) -> Array | None:
     """A stored result; `None` if there is none or it is damaged, in which case it is computed
     again."""
     try:
         found = storage.read_arrays(path)[1]["loss"]
     except (OSError, ValueError, KeyError):
         return None
-    return found if found.shape == shape and np.all(np.isfinite(found)) else None
+    return found if found.shape == (seeds,) and np.all(np.isfinite(found)) else None

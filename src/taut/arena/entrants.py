@@ -19,8 +19,7 @@ import jax.numpy as jnp
 from .. import arguments
 from ..learners.base import Guarantee, Learner, Setting, State, first_round, learner_dataclass
 from ..learners.card import Card, Growth
-from ..learners.dual_mirror import NEEDS as BUDGET_NEEDS
-from ..learners.dual_mirror import BudgetState, DualMirror
+from ..learners.dual_mirror import NEEDS as BUDGET_NEEDS, BudgetState, DualMirror
 from ..learners.half_space import HalfSpace
 from ..learners.half_space.announced import rows_at
 from ..learners.half_space.cuts import first_largest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -37,7 +37,8 @@ take a hundred times as long as others."""
 REPLACED = {"step-experts": "universal-experts"}
 """Methods without a bound on the violation, and the method with one that plays in their place."""
 ALL_CUTS = 2**10
-"""The longest horizon of a method that keeps a cut of nearly every round."""
+"""The longest horizon of a method that keeps a cut of nearly every round, which takes time with the
+square of the number of rounds."""
 TUNED = ("loss_lipschitz", "constraint_lipschitz", "loss_range")
 """The number that is multiplied: the first of these constants that the method needs, or its option
 `start_up`."""
@@ -79,15 +80,24 @@ class Entry:
         """The problem that scores the decisions, if it is another one."""
         return None if self.problem is self.stream.rows else self.stream.rows
 
+    @property
+    def recipe(self) -> Callable[[], Any]:
+        """What returns the data. Those of a registered stream are made where they are needed, and
+        once in a process."""
+        stream, size = self.stream, (self.seeds, self.horizon)
+        if stream.name in STREAMS:
+            return partial(stream_data, stream.name, stream.version, *size)
+        return partial(stream.data, *size)
+
     def cell(self) -> Any:
         """The simulation, for `taut.sweep`."""
         from ..sweeps import Cell
 
-        data = partial(stream_data, self.stream.name, self.stream.version, self.seeds, self.horizon)
+        registered = self.stream.name in STREAMS
         return Cell(
             self.learner,
             self.problem,
-            data if self.stream.name in STREAMS else self.stream.data(self.seeds, self.horizon),
+            self.recipe if registered else self.recipe(),
             horizon=self.horizon,
             seeds=self.seeds,
             name=self.name,
@@ -219,12 +229,6 @@ def _not_worth(card: Card, stream: Stream) -> str:
     return f"its program with {count} rows takes too long; it plays if --learners names it"
 
 
-def _gathers(card: Card, stream: Stream) -> bool:
-    """Whether a method keeps a cut of nearly every round, which takes time with the square of the
-    number of rounds."""
-    return card.name == "half-space-all-cuts" and not stream.finite_rows
-
-
 def _played(card: Card, stream: Stream) -> Problem:
     """The problem that a method plays: constraints one by one, or their maximum."""
     return stream.rows if card.separate or stream.separate else stream.problem
@@ -295,7 +299,8 @@ def entries(
         for card in cards:
             reason = reason_against(card, stream) or ("" if patient else _not_worth(card, stream))
             made: list[Entry] = []
-            longest = ALL_CUTS if _gathers(card, stream) else max(lengths)
+            gathers = card.name == "half-space-all-cuts" and not stream.finite_rows
+            longest = ALL_CUTS if gathers else max(lengths)
             try:
                 for T in () if reason else [T for T in lengths if longest >= T]:
                     for variant, learner in variants(card, stream, T, grid and tuned == T):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -14,9 +13,8 @@ from jax import lax
 from ..jax_internals import trace_state
 from ..learners.base import Learner
 from ..learners.protocols import Delayed, Grows, RequestFirst, is_random, seeded
-from ..problem.constraints import Linearisation
 from ..problem.problem import Problem
-from ..problem.rounds import FullInformation
+from ..problem.watched import WatchedRound
 from .stream import one_seed
 
 ORACLES = ("loss", "gradient", "values", "pullback", "project", "minimise")
@@ -28,59 +26,22 @@ FILE = "oracles.json"
 Calls = Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """A round that counts what is asked. Questions about the same decision count once, as they are
-    answered once."""
+def _counting(counts: Counter[str]) -> Callable[[str, jax.Array], None]:
+    """What counts the questions about one round when they are executed. Loss, gradient and values
+    at the same decision count once, as they are computed once."""
+    seen: dict[tuple[str, int], Any] = {}
+    made_in = trace_state()
 
-    round: FullInformation
-    counts: Counter[str]
-    seen: dict[tuple[str, int], Any] = field(default_factory=dict)
-    made_in: Any = field(default_factory=trace_state)
+    def asked(name: str, about: jax.Array) -> None:
+        if name in ("loss", "gradient", "values"):
+            if (name, id(about)) in seen:
+                return
+            if trace_state() == made_in:
+                seen[name, id(about)] = about
+        # An entry of the array makes calls side by side count each.
+        jax.debug.callback(lambda _: counts.update([name]), jnp.ravel(about)[0])
 
-    @property
-    def domain(self) -> Any:
-        """The domain, whose projection is not counted if it is called past the round."""
-        return self.round.domain
-
-    @property
-    def data(self) -> Any:
-        """The data of the round."""
-        return self.round.data
-
-    def _tick(self, name: str, about: jax.Array, once: bool = True) -> None:
-        """Count a question about an array; its entry makes calls side by side count each."""
-        if once and (name, id(about)) in self.seen:
-            return
-        if once and trace_state() == self.made_in:
-            self.seen[name, id(about)] = about
-        jax.debug.callback(lambda _: self.counts.update([name]), jnp.ravel(about)[0])
-
-    def loss(self, x: jax.Array) -> jax.Array:
-        self._tick("loss", x)
-        return self.round.loss(x)
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        self._tick("gradient", x)
-        return self.round.gradient(x)
-
-    def constraints(self, x: jax.Array) -> Linearisation:
-        self._tick("values", x)
-        values, pull, push = self.round.constraints(x)
-
-        def pulled(weights: jax.Array) -> jax.Array:
-            self._tick("pullback", weights, once=False)
-            return pull(weights)
-
-        return Linearisation(values, pulled, push)
-
-    def project(self, x: jax.Array) -> jax.Array:
-        self._tick("project", x, once=False)
-        return self.round.project(x)
-
-    def minimise(self, direction: jax.Array) -> jax.Array:
-        self._tick("minimise", direction, once=False)
-        return self.round.minimise(direction)
+    return asked
 
 
 def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROUNDS) -> Calls:
@@ -113,7 +74,7 @@ def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROU
         state = seeded(learner, state, jax.random.key(0))
 
     def one(state: Any, z: Any) -> tuple[Any, None]:
-        round: Any = _Counted(problem.round(z), counts)
+        round: Any = WatchedRound(problem.round(z), _counting(counts))
         if isinstance(learner, RequestFirst):
             state = learner.decide(state, round)
         return learner.step(state, round), None

@@ -3,12 +3,12 @@ them."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import math
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,7 @@ class Result:
     broken: tuple[str, ...] = ()
     """Bounds that the measured values exceed; there must be none."""
     origin: str = "taut"
-    """ "taut" for what `taut arena run` played, else who reported it."""
+    """ "taut" for what `taut arena run` played, else who submitted it."""
     version: str = ""
     """The version of taut, or of what was played elsewhere."""
 
@@ -130,23 +130,35 @@ def write(folder: Path, result: Result) -> bool:
                 "results are never overwritten. Use another folder, or find out why they differ"
             )
         return False
-    entries = json.loads(json.dumps({"format": FORMAT, **asdict(result)}))
-    storage.write_atomically(
-        path, json.dumps({**entries, CHECKSUM: _checksum(entries)}, indent=1).encode()
-    )
+    _write_checked(path, {"format": FORMAT, **asdict(result)})
     return True
+
+
+def _write_checked(path: Path, entries: Mapping[str, Any]) -> None:
+    entries = json.loads(json.dumps(entries))
+    content = json.dumps({**entries, CHECKSUM: _checksum(entries)}, indent=1, sort_keys=True)
+    storage.write_atomically(path, content.encode())
 
 
 def _checksum(entries: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
 
 
-def read(path: Path) -> Result:
-    """Read one file."""
+@contextmanager
+def _checked(path: Path, mend: str) -> Iterator[dict[str, Any]]:
+    """The entries of a file; what is wrong with them is blamed on the file."""
     try:
-        entries = json.loads(storage.read_file(path, "folder", "a result of the arena"))
+        entries = json.loads(storage.read_file(path, "folder", "a file of the arena"))
         if entries.pop(CHECKSUM) != _checksum(entries):
             raise ValueError("its checksum is wrong")
+        yield entries
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{path}: got a damaged or foreign file ({error}); {mend}") from error
+
+
+def read(path: Path) -> Result:
+    """Read one file."""
+    with _checked(path, "expected a result of the arena") as entries:
         if entries.pop("format") != FORMAT:
             raise ValueError("it has another format")
         values = {name: tuple(column) for name, column in entries.pop("values").items()}
@@ -154,10 +166,6 @@ def read(path: Path) -> Result:
         if not path.as_posix().endswith(found.file):
             raise ValueError(f"it contains the result that belongs into {found.file}")
         return found
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); expected a result of the arena"
-        ) from error
 
 
 def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
@@ -181,23 +189,13 @@ def read_json(path: Path) -> dict[str, Any]:
     refused."""
     if not path.is_file():
         return {}
-    try:
-        found = json.loads(storage.read_file(path, "folder", "a file of the arena"))
-        if found.pop(CHECKSUM) != _checksum(found):
-            raise ValueError("its checksum is wrong")
-        return dict(found)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: got a damaged or foreign file ({error}); delete it, and `taut arena run` "
-            "writes it anew"
-        ) from error
+    with _checked(path, "delete it, and `taut arena run` writes it anew") as entries:
+        return dict(entries)
 
 
 def update_json(path: Path, entries: Mapping[str, Any]) -> None:
     """Add entries to what a file beside the results holds."""
-    known = {**read_json(path), **entries}
-    content = json.dumps({**known, CHECKSUM: _checksum(known)}, indent=0, sort_keys=True)
-    storage.write_atomically(path, content.encode())
+    _write_checked(path, {**read_json(path), **entries})
 
 
 def _order(result: Result) -> tuple[Any, ...]:
@@ -248,71 +246,3 @@ def write_machine(folder: Path) -> None:
         "taut": VERSION,
     }
     update_json(folder / MACHINE, facts)
-
-
-def check_names(learner: str, origin: str) -> None:
-    """Refuse the names of learners and the origin of taut's own results."""
-    from .entries import known_card
-
-    if known_card(learner) is None and origin not in ("", "taut"):
-        return
-    what, got = ("origin", origin) if known_card(learner) is None else ("learner", learner)
-    raise ValueError(
-        f"{what}: got {got!r}; expected a name that taut does not use, so that results are not "
-        "confused"
-    )
-
-
-def add_from_csv(
-    folder: Path, file: Path, *, stream: str, learner: str, origin: str, **facts: Any
-) -> Result:
-    """Store what a method measured elsewhere: a CSV file with one row per seed and the quantities
-    as columns.
-
-    The file needs the columns seed, regret and violation. Names of learners and of the origin must
-    not be those of taut's own results.
-    """
-    from .entries import stream_of
-
-    known = stream_of(stream)
-    check_names(learner, origin)
-    if not known.horizons((facts["horizon"],)):
-        raise ValueError(
-            f"horizon: got {facts['horizon']}; the stream {stream!r} has {known.shortest} to "
-            f"{known.longest} rounds"
-        )
-    try:
-        with file.open(newline="") as lines:
-            rows = list(csv.DictReader(lines))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"file: got {file}, which cannot be read ({error}); expected a CSV file"
-        ) from error
-    names = [name for name in QUANTITIES if rows and name in rows[0]]
-    try:
-        seeds = [int(row["seed"]) for row in rows]
-        values = {name: tuple(float(row[name]) for row in rows) for name in names}
-    except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"file: got {file} with a missing or wrong entry ({error}); expected a number per seed"
-        ) from error
-    if not rows or seeds != list(range(len(rows))):
-        raise ValueError(
-            f"file: got the seeds {seeds}; expected 0, 1, 2, ... in this order, one row each"
-        )
-    if known.seeds is not None and len(seeds) > known.seeds:
-        raise ValueError(
-            f"file: got {len(seeds)} seeds; expected at most {known.seeds}, as the stream "
-            f"{stream!r} has"
-        )
-    result = Result(
-        stream=stream,
-        stream_version=known.version,
-        learner=learner,
-        values=values,
-        origin=origin,
-        **facts,
-    )
-    write(folder, result)
-    index(folder, read_all(folder).values())
-    return result

@@ -21,7 +21,7 @@ from ..learners.base import Assumes
 from . import oracles, results
 from .comparators import comparator_loss
 from .entrants import ENTRANTS
-from .entries import THEORY, Entry, card_of, described, entries, stream_data, stream_of
+from .entries import THEORY, Entry, card_of, described, entries, stream_of
 from .outside import OUTSIDE, Outside
 from .registry import STREAMS
 from .results import Result
@@ -173,9 +173,7 @@ def _stored(
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
     new, times = 0, {}
-    for entry in played:
-        if entry.name not in rows:
-            continue
+    for entry in (one for one in played if one.name in rows):
         result = _result(entry, rows[entry.name], _best(entry, best), _best(entry, best, True))
         broken += [f"{entry.name}: {text}" for text in result.broken]
         times[result.file] = rows[entry.name][0]["seconds"] / entry.horizon / entry.seeds
@@ -249,14 +247,7 @@ def _best(
         return None
     at = entry.stream.name, entry.horizon, shifting
     if at not in known:
-        stream = entry.stream
-        registered = stream.name in STREAMS
-        data = (
-            stream_data(stream.name, stream.version, entry.seeds, entry.horizon)
-            if registered
-            else stream.data(entry.seeds, entry.horizon)
-        )
-        known[at] = comparator_loss(stream, data, (entry.horizon,), shifting=shifting)[:, 0]
+        known[at] = comparator_loss(entry.stream, entry.recipe(), shifting=shifting)
     return known[at]
 
 
@@ -276,19 +267,12 @@ def _result(
     }
     broken = []
     for name, guarantee in applying.items():
-        interval = Interval.of(values[name])
-        row = Row(
-            name,
-            interval.mean,
-            float(values[name].max()),
-            guarantee,
-            rounding=ROUNDING * max(1.0, sizes.get(name, 0.0)),
-            half_interval=interval.high - interval.mean if len(rows) > 1 else np.inf,
-        )
+        interval, worst = Interval.of(values[name]), float(values[name].max())
+        half = interval.high - interval.mean if len(rows) > 1 else np.inf
+        rounding = ROUNDING * max(1.0, sizes.get(name, 0.0))
+        row = Row(name, interval.mean, worst, guarantee, rounding=rounding, half_interval=half)
         if row.holds is False:
-            broken.append(
-                f"{name} {row.worst:.6g} exceeds {guarantee.bound:.6g} ({guarantee.source})"
-            )
+            broken.append(f"{name} {worst:.6g} exceeds {guarantee.bound:.6g} ({guarantee.source})")
     return Result(
         stream=entry.stream.name,
         stream_version=entry.stream.version,

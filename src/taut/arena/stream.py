@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from .. import arguments
-from ..engine import Array
 from ..learners.base import QUANTITIES, Learner
 from ..learners.protocols import uncovered
 from ..problem.domains import Domain
@@ -253,8 +252,3 @@ class Stream:
 def one_seed(data: Any, seed: int) -> Any:
     """The data of one seed."""
     return jax.tree.map(lambda a: a[seed], data)
-
-
-def first_rounds(data: Array, rounds: int) -> Any:
-    """The first rounds of the data of all seeds."""
-    return jax.tree.map(lambda a: a[:, :rounds], data)

@@ -20,7 +20,7 @@ from .. import arguments, storage
 from ..engine import Array
 from . import results, suite
 from .comparators import comparator_loss
-from .entries import stream_of
+from .entries import known_card, stream_of
 from .results import Result
 from .stream import Stream
 
@@ -57,15 +57,15 @@ def measure(stream: Stream, data: Any, decisions: Array) -> dict[str, Array]:
     ([0.0], [0.0])
     """
     decisions = np.asarray(decisions, float)
-    rounds = decisions.shape[1]
-    losses, values = _evaluated(stream, data, decisions)
+    losses, values = map(np.asarray, jax.jit(jax.vmap(jax.vmap(_scored(stream))))(decisions, data))
     clipped = np.maximum(values, 0)
-    size = np.maximum(np.abs(values.max(axis=2)).max(axis=1), _reach(stream))
+    reach = float(stream.rows.constants.constraint_range or 0.0)
+    size = np.maximum(np.abs(values.max(axis=2)).max(axis=1), reach)
     rounding = UNITS * np.finfo(float).eps * size[:, None]
     total = losses.sum(axis=1)
-    measured = {"regret": total - comparator_loss(stream, data, (rounds,))[:, 0]}
+    measured = {"regret": total - comparator_loss(stream, data)}
     if stream.shifting is not None:
-        best = comparator_loss(stream, data, (rounds,), shifting=True)[:, 0]
+        best = comparator_loss(stream, data, shifting=True)
         measured["shifting regret"] = total - best
     return measured | {
         "violation": clipped.max(axis=2).sum(axis=1),
@@ -76,20 +76,14 @@ def measure(stream: Stream, data: Any, decisions: Array) -> dict[str, Array]:
     }
 
 
-def _reach(stream: Stream) -> float:
-    return float(stream.rows.constants.constraint_range or 0.0)
+def _scored(stream: Stream) -> Any:
+    """(decision, data of a round) -> the loss and the constraint values."""
 
-
-def _evaluated(stream: Stream, data: Any, decisions: Array) -> tuple[Array, Array]:
-    """The losses (seed, round) and the constraint values (seed, round, constraint)."""
-    problem = stream.rows
-
-    def one(x: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
-        seen = problem.round(z)
+    def scored(x: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+        seen = stream.rows.round(z)
         return seen.loss(x), jax.numpy.ravel(seen.constraints(x).values)
 
-    losses, values = jax.jit(jax.vmap(jax.vmap(one)))(decisions, data)
-    return np.asarray(losses), np.asarray(values)
+    return scored
 
 
 def check(folder: str | Path) -> Checked:
@@ -131,8 +125,19 @@ def _read(folder: Path) -> dict[str, Any]:
             f"{path}: got no {wrong[0] if wrong else 'entries'}; expected texts for "
             f"{', '.join(_TEXTS)}, and a list of objects called entries"
         )
-    results.check_names(told["learner"], told["origin"])
+    check_names(told["learner"], told["origin"])
     return told
+
+
+def check_names(learner: str, origin: str) -> None:
+    """Refuse the names of learners and the origin of taut's own results."""
+    known = known_card(learner) is not None
+    if known or origin in ("", "taut"):
+        what, got = ("learner", learner) if known else ("origin", origin)
+        raise ValueError(
+            f"{what}: got {got!r}; expected a name that taut does not use, so that results are "
+            "not confused"
+        )
 
 
 def _are_objects(entries: list[Any]) -> bool:
@@ -299,12 +304,8 @@ def write_submission(
     told = {
         "format": FORMAT,
         "suite": suite.NAME,
-        "learner": learner,
-        "origin": origin,
-        "version": version,
-        "parameters": parameters,
-        "variant": variant,
-        "seeds": seeds,
+        **{"learner": learner, "origin": origin, "version": version},
+        **{"parameters": parameters, "variant": variant, "seeds": seeds},
         "entries": entries,
     }
     storage.write_atomically(folder / FILE, json.dumps(told, indent=1).encode())

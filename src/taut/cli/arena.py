@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import WithJax
+from .commands import Json, WithJax
 
 app = typer.Typer(
     name="arena",
@@ -18,7 +18,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+
 _Folder = Annotated[Path, typer.Argument(help="The folder that `taut arena run` wrote.")]
 
 
@@ -32,7 +32,7 @@ def _names(values: list[str] | None) -> list[str] | None:
 
 
 @app.command(cls=WithJax)
-def streams(json_out: _Json = False) -> None:
+def streams(json_out: Json = False) -> None:
     """List the streams with their setting, comparator and source."""
     from ..arena import STREAMS
 
@@ -109,7 +109,7 @@ def run(
     retry: Annotated[
         bool, typer.Option("--retry", help="Play cells again that failed before.")
     ] = False,
-    json_out: _Json = False,
+    json_out: Json = False,
 ) -> None:
     """Play every learner that applies on every stream. The same command continues where it was
     interrupted."""
@@ -205,11 +205,11 @@ def report(
         Path | None,
         typer.Option(
             "--docs",
-            help="Also renew the leaderboard in this page of the documentation, with its figure "
-            "and the numbers of the interactive page.",
+            help="Also renew the leaderboard in this page of the documentation, and the numbers of "
+            "the interactive page.",
         ),
     ] = None,
-    json_out: _Json = False,
+    json_out: Json = False,
 ) -> None:
     """Write one page with all results, which needs no network; or print a table for a paper."""
     from ..arena import report as pages
@@ -220,15 +220,15 @@ def report(
     page = pages.write_page(folder, out, site)
     written = [str(page), *map(str, pages.write_tables(folder, page))]
     if docs is not None:
-        written += [str(path) for path in pages.write_docs(folder, docs)]
-        written.append(str(pages.write_data(folder, docs.with_name("arena-board.json.gz"))))
+        pages.write_docs(folder, docs)
+        written += map(str, (docs, pages.write_data(folder, docs.with_name("arena-board.json.gz"))))
     typer.echo(json.dumps(written) if json_out else "\n".join(written))
 
 
 @app.command(cls=WithJax)
 def check(
     folder: Annotated[Path, typer.Argument(help="The folder of a submission.")],
-    json_out: _Json = False,
+    json_out: Json = False,
 ) -> None:
     """Compute the results of a submission from its decisions, and say what is wrong with it."""
     from ..arena import submission
@@ -263,63 +263,12 @@ def check(
 @app.command("add-result", cls=WithJax)
 def add_result(
     folder: _Folder,
-    file: Annotated[
-        Path,
-        typer.Argument(
-            help="The folder of a submission, or a CSV file with the columns seed, regret and "
-            "violation, and optionally other quantities; one row per seed. A CSV file needs the "
-            "options below."
-        ),
-    ],
-    stream: Annotated[
-        str | None, typer.Option("--stream", "-s", help="The stream that was played.")
-    ] = None,
-    learner: Annotated[
-        str | None, typer.Option("--learner", "-l", help="The name of the method.")
-    ] = None,
-    horizon: Annotated[
-        int | None, typer.Option("--horizon", "-T", help="The number of rounds.")
-    ] = None,
-    origin: Annotated[
-        str | None, typer.Option("--origin", help="Who measured it, and with which software.")
-    ] = None,
-    version: Annotated[str, typer.Option("--version", help="The version of that software.")] = "",
-    parameters: Annotated[
-        str, typer.Option("--parameters", help="The parameters of the method.")
-    ] = "",
-    variant: Annotated[
-        str, typer.Option("--variant", help='"theory", or which parameters were changed.')
-    ] = "theory",
-    json_out: _Json = False,
+    submission: Annotated[Path, typer.Argument(help="The folder of a submission.")],
+    json_out: Json = False,
 ) -> None:
-    """Add what a method that is not in taut measured on a stream. Results are never overwritten."""
-    from ..arena.results import add_from_csv
+    """Check a submission, and add its results to a board. Results are never overwritten."""
     from ..arena.submission import add_submission
-    from ..display import counted
 
-    if file.is_dir():
-        added = add_submission(folder, file)
-        paths = [str(folder / "results" / one.file) for one in added]
-        typer.echo(json.dumps({"files": paths}) if json_out else "\n".join(paths))
-        return
-    given = {"stream": stream, "learner": learner, "horizon": horizon, "origin": origin}
-    missing = [name for name, value in given.items() if value is None]
-    if missing:
-        raise ValueError(f"--{missing[0]}: got nothing; expected a value, as {file} is no folder")
-    result = add_from_csv(
-        folder,
-        file,
-        stream=str(stream),
-        learner=str(learner),
-        horizon=horizon,
-        origin=str(origin),
-        version=version,
-        parameters=parameters,
-        variant=variant,
-    )
-    path = str(folder / "results" / result.file)
-    typer.echo(
-        json.dumps({"file": path, "seeds": result.seeds})
-        if json_out
-        else f"{counted(result.seeds, 'seed')} added in {path}"
-    )
+    added = add_submission(folder, submission)
+    paths = [str(folder / "results" / one.file) for one in added]
+    typer.echo(json.dumps({"files": paths}) if json_out else "\n".join(paths))

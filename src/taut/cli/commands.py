@@ -77,7 +77,7 @@ _Seeds = Annotated[
     int | None,
     typer.Option("--seeds", help="Number of seeds, if the leading axis of the arrays is the seed."),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 _Learner = Annotated[
     str,
     typer.Option(
@@ -139,7 +139,7 @@ def run(
         bool, typer.Option("--decisions", help="Record the decisions too.")
     ] = False,
     advice: _Advice = None,
-    json_out: _Json = False,
+    json_out: Json = False,
 ) -> None:
     """Play a learner on your problem and data, and save the run."""
     from ..learners import learner as build
@@ -188,7 +188,7 @@ def compare(
     figure: Annotated[
         Path | None, typer.Option("--figure", help="Draw the curves into this file.")
     ] = None,
-    json_out: _Json = False,
+    json_out: Json = False,
 ) -> None:
     """Compare several learners on your problem and data.
 
@@ -216,7 +216,7 @@ def certify(
     seeds: _Seeds = None,
     yes: _Yes = False,
     advice: _Advice = None,
-    json_out: _Json = False,
+    json_out: Json = False,
 ) -> None:
     """Print the certificate of a saved run.
 
@@ -253,7 +253,7 @@ def plot(
     data: _GivenData = None,
     seeds: _Seeds = None,
     yes: _Yes = False,
-    json_out: _Json = False,
+    json_out: Json = False,
 ) -> None:
     """Draw a saved run. Only regret takes the problem and the data."""
     import matplotlib as mpl

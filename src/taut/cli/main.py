@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import arena as arena_commands
-from . import commands
-from .commands import WithJax
+from . import arena as arena_commands, commands
+from .commands import Json, WithJax
 
 if TYPE_CHECKING:
     from ..learners import Card
@@ -31,7 +30,7 @@ class _InOrder(TyperGroup):
 
 ORDER = (
     *("run", "certify", "plot", "compare", "recommend", "learners", "bound"),
-    *("reproduce", "figures", "arena", "bench"),
+    *("reproduce", "figures", "arena"),
 )
 """The commands in the order in which help lists them."""
 
@@ -45,8 +44,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 def main() -> None:
@@ -162,19 +159,9 @@ def _cells(card: Card) -> tuple[str, ...]:
 
 
 def _described(card: Card) -> dict[str, Any]:
-    plain = (
-        "name",
-        "title",
-        "losses",
-        "regret",
-        "violation",
-        "cost",
-        "reference",
-        "needs_horizon",
-        "aggregated",
-    )
+    plain = ("name", "title", "losses", "regret", "violation", "cost", "reference")
     return {
-        **{name: getattr(card, name) for name in plain},
+        **{name: getattr(card, name) for name in (*plain, "needs_horizon", "aggregated")},
         "assumptions": list(card.assumptions),
         "oracles": sorted(card.oracles),
         "needs": list(card.needs),
@@ -366,7 +353,7 @@ def reproduce(
 
     The figures and a report are written as well.
     """
-    from ..paper.pipeline import run_all
+    from ..paper.reproduce import run_all
 
     result = run_all(experiment, out, quick, seeds, tuple(map(str, demand or ())), quiet=json_out)
     if json_out:
@@ -393,47 +380,6 @@ def figures(
         _say(paths)
     else:
         typer.echo("\n".join(paths))
-
-
-@app.command()
-def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Run only the core.")] = False,
-    only: Annotated[
-        str | None, typer.Option("--only", help="Run only this part of the suite.")
-    ] = None,
-    json_out: Json = False,
-) -> None:
-    """Compare the speed of taut with its alternatives.
-
-    This needs a checkout of the repository.
-    """
-    import subprocess
-
-    suite = Path.cwd() / "benchmarks"
-    if not (suite / "__main__.py").is_file():
-        raise FileNotFoundError(
-            "benchmarks/ was not found; run this command in a checkout of taut's repository"
-        )
-    from .. import arguments
-
-    if only is not None:
-        arguments.one_of("--only", only, _bench_parts(suite))
-    flags = [
-        *(["--quick"] if quick else []),
-        *(["--only", only] if only else []),
-        *(["--json"] if json_out else []),
-    ]
-    raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *flags]))
-
-
-def _bench_parts(suite: Path) -> tuple[str, ...]:
-    """Return the names of the parts of the benchmark suite, which its source lists."""
-    import ast
-
-    for node in ast.parse((suite / "__main__.py").read_text()).body:
-        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "PARTS":
-            return tuple(ast.literal_eval(node.value))
-    return ()
 
 
 for _command in (commands.run, commands.compare, commands.certify, commands.plot):

@@ -23,13 +23,11 @@ from ..play import round as rounds
 from ..play.compile import Executables
 from ..play.packing import Packing, as_arrays
 from ..play.round import Game
-from ..player.steps import SHORT, Layout, PlayerState, Step, begun, taken
+from ..player.steps import SHORT, Layout, PlayerState, Step, begun
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
-from .members import Id, hash_of
+from .members import Arrays, Id, hash_of
 
-Arrays = list[Array]
-"""One array for each packed part of a state, whose first axis is the member."""
 SIZES = (16, 256, 2048)
 """Members of a block. One that is not full is padded to the next size."""
 LARGEST = 2**20
@@ -75,7 +73,7 @@ class Blocks:
         played = self._game, as_arrays(short, dtype), None
         whole = self._game, self.learner, None
         self._layout, self._whole = (
-            Layout(Packing.of(fixed, dtype), self.packing, 0) for fixed in (played, whole)
+            Layout(Packing.of(fixed, dtype), self.packing) for fixed in (played, whole)
         )
         self._executables = Executables(problem, self._layout)
         self._all_parts = Executables(problem, self._whole)
@@ -98,7 +96,7 @@ class Blocks:
         padded = np.concatenate([words, np.zeros((size - len(words), 2), np.uint32)])
 
         def row(word: jax.Array) -> Any:
-            return self.packing.pack_traced(self._new(member_key(self._key, word)))
+            return self.packing.pack(self._new(member_key(self._key, word)), xp=jnp)
 
         packed = jax.jit(jax.vmap(row))(padded)
         return [np.asarray(each)[: len(listed)] for each in packed]
@@ -223,8 +221,9 @@ def _step_of_row(
     step: Step, layout: Layout, fixed: Any, row: Any, given: Any
 ) -> tuple[Any, jax.Array]:
     """Take a step with one member; if something is not finite, it stays as it was."""
-    after, told = taken(step, layout, fixed, row, given)
-    packed, bits = layout.state.pack_traced(after), jnp.asarray(told.flags, jnp.int32)
+    game, learner, stated = layout.fixed.unpack(fixed)
+    after, told = step(learner, game, stated, layout.state.unpack(row), *given)
+    packed, bits = layout.state.pack(after, xp=jnp), jnp.asarray(told.flags, jnp.int32)
     kept = jax.tree.map(lambda a, b: jnp.where(bits == 0, a, b), packed, tuple(row))
     return list(kept), bits
 

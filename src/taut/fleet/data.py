@@ -69,11 +69,7 @@ def checked_parameters(
         some: whether names may be missing.
     """
     given = as_parameters(parameters, listed, dtype)
-    known = {
-        name.partition("/")[2]: array
-        for name, array in members.arrays.items()
-        if name.startswith("parameters/")
-    }
+    known = members.rows("parameters", np.zeros(0, int))
     wrong = set(given) ^ set(known)
     if some:
         wrong -= set(known)

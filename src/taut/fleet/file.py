@@ -21,11 +21,17 @@ import jax
 import numpy as np
 
 from .. import arguments, files, storage
-from ..engine import VERSION, Array, wrapped_key
+from ..engine import Array, wrapped_key
 from ..learners import Advised, Learner
 from ..play.packing import Place
-from ..player import tag
-from ..player.file import check_learner, check_precision, other_domain
+from ..player.data import example_of
+from ..player.file import (
+    check_learner,
+    check_precision,
+    described,
+    differences,
+    fingerprint_of,
+)
 from ..problem.problem import Problem
 from .members import Id, ids_from_arrays, ids_to_arrays
 
@@ -128,20 +134,11 @@ def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
 
 def _header(fleet: Fleet) -> dict[str, Any]:
     """Return what describes a fleet besides its members."""
-    problem, counts = fleet.problem, fleet._data.counts
-    parameters = {
-        name: fleet._members.arrays[f"parameters/{name}"] for name in fleet._parameter_names
-    }
+    parameters = fleet._members.rows("parameters", np.zeros(0, int))
     return {
         "format": FORMAT,
-        "version": VERSION,
-        "learner": files.pack(fleet.learner),
-        "domain": problem.domain.to_dict(),
-        "problem": tag.tag_of(problem, fleet.constraint_names, fleet._data.types.structure),
-        "count": counts[0],
-        "announced_count": counts[1],
-        "dtype": str(fleet._dtype),
-        "data": fleet._data.types.described(),
+        **described(fleet, fleet._data.types),
+        "announced_count": fleet._data.counts[1],
         "first": files.pack(np.asarray(fleet._first)),
         "key": np.asarray(jax.random.key_data(fleet._key)).tolist(),
         "parameters": {
@@ -152,12 +149,8 @@ def _header(fleet: Fleet) -> dict[str, Any]:
 
 def _fingerprint(fleet: Fleet) -> dict[str, Array]:
     """Return values of loss and constraints, by which another problem is noticed."""
-    structure = fleet._data.types.structure
-    if fleet._fingerprint is None or fleet._fingerprint[0] != structure:
-        made = tag.fingerprint(fleet.problem, structure, fleet._dtype)
-        fleet._fingerprint = structure, {f"problem/{name}": made[name] for name in made}
-    arrays: dict[str, Array] = fleet._fingerprint[1]
-    return arrays
+    found = fingerprint_of(fleet, fleet._data.types.structure)
+    return {f"problem/{name}": array for name, array in found.items()}
 
 
 def _as_bytes(about: Mapping[str, Any]) -> dict[str, Array]:
@@ -233,17 +226,15 @@ def from_bytes(kind: type[Fleet], content: bytes, problem: Problem, learner: Any
 def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Refuse a problem that is not that of the fleet."""
     arguments.instance("problem", problem, Problem, "taut.Problem(...)")
-    if text := other_domain(problem, about):
-        raise ValueError(text)
-    saved = {
-        name.partition("/")[2]: array
-        for name, array in arrays.items()
-        if name.startswith("problem/")
-    }
-    names, dtype = problem.constraint_names, np.dtype(about["dtype"])
-    other = tag.differences(problem, names, about["problem"], saved, dtype)
+    other = differences(problem, about, _group(arrays, "problem"))
     if other.all:
         raise ValueError(f"{'. '.join(other.all)}. The fleet was saved with another problem")
+
+
+def _group(arrays: Mapping[str, Array], group: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with this word, by the rest of their names."""
+    parts = ((name.partition("/"), array) for name, array in arrays.items())
+    return {rest: array for (word, _, rest), array in parts if word == group}
 
 
 def _revived(
@@ -275,10 +266,10 @@ def _revived(
         announced_count=about["announced_count"] if problem.announced is not None else None,
         key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
     )
-    described = about["problem"].get("data")
-    fleet._data.types.restore(about["data"], described)
-    if isinstance(saved, Advised) and described is not None:
-        fleet._coming.last.fit(tag.example_rows(described))
+    structure = about["problem"].get("data")
+    fleet._data.types.restore(about["data"], structure)
+    if isinstance(saved, Advised) and structure is not None:
+        fleet._last_data.fit(jax.tree.map(lambda leaf: leaf[None], example_of(structure)))
     for arrays in parts:
         _add_part(fleet, arrays)
     fleet._members.arrays["changed"][:] = False
@@ -290,19 +281,14 @@ def _add_part(fleet: Fleet, arrays: Mapping[str, Array]) -> None:
     """Let members leave and join, or continue, as a part says."""
 
     def ids_of(group: str) -> list[Id]:
-        named = {
-            name.partition("/")[2]: array
-            for name, array in arrays.items()
-            if name.startswith(f"{group}/")
-        }
-        return ids_from_arrays(named)
+        return ids_from_arrays(_group(arrays, group))
 
     members = fleet._members
     members.leave([each for each in ids_of("left") if each in members])
     listed = ids_of("ids")
     members.join([each for each in listed if each not in members])
     slots = members.slots(listed)[1]
-    fleet._coming.renew(slots)
+    fleet._renew(slots)
     for name, array in members.arrays.items():
         if not name.startswith(STORED):
             continue

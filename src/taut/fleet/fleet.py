@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,26 +15,33 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Summary, brief, number
 from ..engine import Array, first_key, random_key, require_jax
+from ..extras import optional
 from ..learners import Advised, Learner
 from ..learners.clipping import clip_of
 from ..learners.protocols import PlaysPoints, points_of
 from ..learners.registry import DEFAULT, as_learner
-from ..play.announced import check_announced
+from ..play.announced import check_announced, traced_count
 from ..play.packing import Place
-from ..player.data import constraint_count, traced_count
-from ..player.extremes import Extremes
+from ..player.data import constraint_count
 from ..player.player import Player
-from ..player.steps import PlayerState
+from ..player.steps import Extremes, PlayerState
 from ..problem.compatibility import first_decision
 from ..problem.feasibility import check_feasible
 from ..problem.problem import Problem
+from ..problem.tables import plain
 from ..runs.totals import Totals
-from . import file as fleet_file
+from . import file as fleet_file, rounds as fleet_rounds
 from .blocks import Blocks
-from .coming import ComingRounds, Refused, tell
-from .data import FleetData, as_parameters, checked_parameters, table_of_members
-from .members import Id, Members, as_ids
-from .views import certificate_of, frame, player_of
+from .data import (
+    FleetData,
+    as_parameters,
+    by_column,
+    checked_parameters,
+    joined,
+    table_of_members,
+)
+from .members import Id, KeptData, Members, as_ids
+from .rounds import Refused, tell
 
 if TYPE_CHECKING:
     import pandas
@@ -133,21 +141,14 @@ class Fleet(Displayed):
         others = [(place.shape, place.dtype) for place in packing.places if place.array]
         of_state = [((packing.size,), packing.floating), *others]
         kinds = {f"state/{i}": kind for i, kind in enumerate(of_state)}
-        kinds |= ComingRounds.kinds(learner, problem, of_state)
+        kinds |= fleet_rounds.kinds_of_begun(learner, problem, of_state)
         kinds |= {
             f"parameters/{name}": (each.shape[1:], each.dtype) for name, each in given.items()
         }
-        self._parameter_names = tuple(given)
         self._members = Members({**kinds, "changed": ((), bool)})
-        self._coming = ComingRounds(
-            learner,
-            problem,
-            self._members,
-            self._blocks,
-            self._columns,
-            self._data,
-            self._announced_is_known,
-        )
+        self._told = KeptData(self._members, "announced")
+        # What members observed last, if they have advisers: a forecast.
+        self._last_data = KeptData(self._members, "last")
         self.join(listed, given)
 
     def _counted(
@@ -158,9 +159,10 @@ class Fleet(Displayed):
             name: jax.ShapeDtypeStruct(each.shape[1:], each.dtype)
             for name, each in parameters.items()
         }
-        problem, data = self.problem, row or None
+        problem, data, announced = self.problem, row or None, self.problem.announced
         # Whether announced constraints are known without data beside the parameters.
-        self._announced_is_known = traced_count(problem, problem.announced, data) is not None
+        known = announced is None or traced_count(problem, announced, data) is not None
+        self._announced_is_known = known
         return (
             constraint_count(problem, count, "Fleet", data),
             constraint_count(problem, announced_count, "Fleet", data, announced=True),
@@ -224,19 +226,17 @@ class Fleet(Displayed):
 
     def _decisions(self, ids: Any) -> Any:
         with self._lock:
-            listed, slots = self._members.slots(ids)
-            return self.problem.present(self._coming.read(self._columns.x, listed, slots))
+            members = self._members.slots(ids)
+            return self.problem.present(fleet_rounds.read(self, self._columns.x, *members))
 
     def _advised(self, ids: Any, advice: Any, forecast: Any) -> tuple[Any, Refused]:
         with self._lock:
-            listed, slots = self._members.slots(ids)
-            listed = self.ids if listed is None else listed
-            refused = self._coming.advise(listed, slots, advice, forecast)
-            return self._decisions(listed), refused
+            refused = fleet_rounds.advise(self, *self._members.slots(ids), advice, forecast)
+            return self._decisions(ids), refused
 
     def _has_begun(self, ids: list[Id]) -> Array:
         """Return which members have begun their round."""
-        return self._coming.has_begun(self._members.slots(ids)[1])
+        return fleet_rounds.has_begun(self, self._members.slots(ids)[1])
 
     def weights(self, ids: Any = None) -> Array:
         """Return the weights of learner and advisers in the coming round, a row per member."""
@@ -246,7 +246,8 @@ class Fleet(Displayed):
                 "taut.Advised(learner)"
             )
         with self._lock:
-            return self._coming.read(self._columns.game.learner.weights, *self._members.slots(ids))
+            weights = self._columns.game.learner.weights
+            return fleet_rounds.read(self, weights, *self._members.slots(ids))
 
     def points(self, ids: Any = None) -> Array:
         """Return the points to play in this round, (member, point, *decision): the decision, or
@@ -287,8 +288,7 @@ class Fleet(Displayed):
 
     def _announce(self, ids: Any, z: Any) -> Refused:
         with self._lock:
-            listed, slots = self._members.slots(ids)
-            return self._coming.announce(self.ids if listed is None else listed, slots, z)
+            return fleet_rounds.announce(self, *self._members.slots(ids), z)
 
     def observe(self, ids: Any, z: Any = None, *, rounds: Any = None) -> Refused:
         """Reveal a round to the members that report it.
@@ -313,10 +313,7 @@ class Fleet(Displayed):
     def _observe(self, ids: Any, z: Any, rounds: Any) -> Refused:
         with self._lock:
             listed, slots = self._members.slots(ids)
-            if not len(slots):
-                return {}
-            listed = self.ids if listed is None else listed
-            return self._coming.observe(listed, slots, z, rounds)
+            return fleet_rounds.observe(self, listed, slots, z, rounds) if listed else {}
 
     def skip(self, ids: Any, reason: str = "") -> None:
         """Count a round of which nothing was observed. The decisions stay.
@@ -330,7 +327,7 @@ class Fleet(Displayed):
         arguments.instance("reason", reason, str, "a text")
         with self._lock:
             listed, slots = self._members.slots(ids)
-            self._coming.skip(listed, slots)
+            fleet_rounds.skip(self, listed, slots)
         LOG.info("skipped a round of %d members: %s", len(slots), reason or "no reason given")
 
     def join(self, ids: Any, parameters: Any = None) -> None:
@@ -347,8 +344,13 @@ class Fleet(Displayed):
             slots = self._members.join(listed)
             for array, row in zip(self._state, rows, strict=True):
                 array[slots] = row
-            self._coming.renew(slots)
+            self._renew(slots)
             self._set(slots, given)
+
+    def _renew(self, slots: Array) -> None:
+        """Forget what is known of the members that were in these slots."""
+        fleet_rounds.forget(self, slots)
+        self._last_data.forget(slots)
 
     def _set(self, slots: Array, parameters: dict[str, Array]) -> None:
         """Write parameters of members, who count as changed."""
@@ -360,33 +362,31 @@ class Fleet(Displayed):
         """Remove members. Others may take their place in the arrays; nothing is compiled again."""
         with self._lock:
             listed, _ = self._members.slots(as_ids(ids))
-            assert listed is not None
             self._members.leave(listed)
             self._left.update(listed)
 
     def parameters(self, ids: Any = None) -> dict[str, Array]:
         """Return the parameters of these members by name, a row for each; without ids, of all."""
         with self._lock:
-            return self._coming.parameters(self._members.slots(ids)[1])
+            return self._members.rows("parameters", self._members.slots(ids)[1])
 
     def set_parameters(self, ids: Any, parameters: Any) -> None:
         """Change parameters of members from their next round on; other names stay as they are."""
         with self._lock:
             listed, slots = self._members.slots(ids)
-            listed = self.ids if listed is None else listed
             given = checked_parameters(parameters, listed, self._members, self._dtype, some=True)
             self._set(slots, given)
-            self._coming.forget(slots)
+            fleet_rounds.forget(self, slots)
 
     @property
     def _state(self) -> list[Array]:
-        return self._coming.state
+        return self._members.group("state")
 
     def rounds(self, ids: Any = None) -> Array:
         """Return the round about to be played, from 1, for each of these members; without ids, for
         all."""
         with self._lock:
-            return self._coming.rounds(self._members.slots(ids)[1])
+            return fleet_rounds.coming(self, self._members.slots(ids)[1])
 
     def skipped(self, ids: Any = None) -> Array:
         """Return how many rounds of each of these members were skipped; without ids, of all."""
@@ -414,8 +414,20 @@ class Fleet(Displayed):
 
         Its data are those of the problem: with parameters, each observation contains them.
         """
+        problem, counts = self.problem, self._data.counts
         with self._lock:
-            return player_of(self, self._member(member))
+            player = Player(
+                self.learner,
+                problem,
+                x1=self._first,
+                count=counts[0],
+                announced_count=None if problem.announced is None else counts[1],
+                unproven=True,
+            )
+            player._set_state(self._member(member))
+            player._history.restore({}, player.round - 1)
+            player._data.restore(self._data.types.described())
+            return player
 
     def certificate(self, member: Id, stream: Any = None, **options: Any) -> Certificate:
         """Return a member's measured violations beside the guarantee, and the assumptions compared
@@ -453,8 +465,32 @@ class Fleet(Displayed):
             what: "decisions": the entries of the decision by name; "totals": round, skipped rounds,
                 loss and the violations of the constraints; "parameters"; with advisers, "weights".
         """
+        pd, usual = optional("pandas"), ("decisions", "totals", "parameters")
+        with_advisers = isinstance(self.learner, Advised)
+        arguments.one_of("what", what, (*usual, "weights") if with_advisers else usual)
         with self._lock:
-            return frame(self, what)
+            columns: dict[str, Array] = {}
+            if what == "decisions":
+                read = fleet_rounds.read(self, self._columns.x, *self._members.slots())
+                flat = read.reshape(len(self), math.prod(self._shape))
+                names = self.problem.coordinate_names or [f"x[{i}]" for i in range(flat.shape[1])]
+                columns = dict(zip(names, flat.T, strict=True))
+            elif what == "weights":
+                for k, part in enumerate(self.weights().T):
+                    columns[f"weight[adviser {k}]" if k else "weight[learner]"] = part
+            elif what == "parameters":
+                for name, values in self.parameters().items():
+                    parts = values.reshape(len(self), math.prod(values.shape[1:])).T
+                    for i, part in enumerate(parts):
+                        columns[name if values.ndim == 1 else f"{name}[{i}]"] = part
+            else:
+                totals, count = self.totals(), self._blocks.scored
+                names = self.constraint_names or [f"g[{i}]" for i in range(count)]
+                columns = {"round": self.rounds(), "skipped": self.skipped(), "loss": totals.loss}
+                for kind in ("violation", "peak", "excess"):
+                    for name, part in zip(names, getattr(totals, kind).T, strict=True):
+                        columns[f"{kind} {name}"] = part
+            return pd.DataFrame(columns, index=pd.Index(self.ids, name="member"))
 
     def save(self, path: str | Path) -> None:
         """Write the fleet to a folder, atomically: a crash leaves the last complete state.
@@ -505,9 +541,27 @@ class Fleet(Displayed):
             due = self.rounds()
             facts = [
                 ("learner", brief(self.learner)),
-                ("parameters", ", ".join(self._parameter_names) or "none"),
+                ("parameters", ", ".join(self.parameters([])) or "none"),
                 ("rounds", f"{due.min() - 1:,} to {due.max() - 1:,}" if len(due) else "none"),
                 ("total loss", number(totals.loss.sum())),
                 ("clipped violation", number(totals.worst_violation.sum())),
             ]
             return Summary(f"Fleet of {len(self):,} members", facts)
+
+
+def certificate_of(
+    player: Player, parameters: dict[str, Array], stream: Any, options: dict[str, Any]
+) -> Certificate:
+    """Return the certificate of a member's player. Its parameters, in one row, are added to the
+    data."""
+    if stream is not None and parameters:
+        given = plain(by_column(stream))
+        length = len(next(iter(jax.tree.leaves(given)), ()))
+        known = given if isinstance(given, dict) else {}
+        own = {
+            name: np.repeat(row, length, axis=0)
+            for name, row in parameters.items()
+            if name not in known
+        }
+        stream = joined(given, own)
+    return player.certificate(stream=stream, **options)

@@ -20,6 +20,8 @@ NAMED = 5
 """Members that a message names, at most."""
 Kinds = dict[str, tuple[tuple[int, ...], Any]]
 """For each array, by name, the shape and type of one row."""
+Arrays = list[Array]
+"""One array for each packed part of a state, whose first axis is the member."""
 
 LEAST = 16
 """Slots of the smallest fleet."""
@@ -40,7 +42,7 @@ class Members:
         self._used = 0  # slots that were ever used
         self.capacity = 0  # the number of slots
         self.arrays = {name: np.zeros((0, *shape), dtype) for name, (shape, dtype) in kinds.items()}
-        self._order: Array | None = None
+        self._everybody: tuple[list[Id], Array] | None = None  # all ids and their slots
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -67,12 +69,21 @@ class Members:
         """Return the arrays whose names begin with this word and a stroke, in their order."""
         return [array for key, array in self.arrays.items() if key.startswith(f"{name}/")]
 
-    def slots(self, ids: Any = None) -> tuple[list[Id] | None, Array]:
-        """Return ids as a list, and their slots; without ids None and the slots of all."""
+    def rows(self, name: str, slots: Array) -> dict[str, Array]:
+        """Return the rows in these slots of the arrays of a group, by the rest of their names."""
+        return {
+            key.partition("/")[2]: array[slots]
+            for key, array in self.arrays.items()
+            if key.startswith(f"{name}/")
+        }
+
+    def slots(self, ids: Any = None) -> tuple[list[Id], Array]:
+        """Return ids as a list, and their slots; without ids those of all."""
         if ids is None:
-            if self._order is None:
-                self._order = np.fromiter(self._slots.values(), np.intp, len(self._slots))
-            return None, self._order
+            if self._everybody is None:
+                everybody = np.fromiter(self._slots.values(), np.intp, len(self._slots))
+                self._everybody = self.ids, everybody
+            return self._everybody
         listed = as_ids(ids)
         slots = np.fromiter(map(self._slots.get, listed, [-1] * len(listed)), np.intp, len(listed))
         if len(slots) and slots.min() < 0:
@@ -81,17 +92,26 @@ class Members:
                 f"ids: got {named(unknown)}, not in the fleet of {len(self):,} members; expected "
                 "members, or fleet.join(ids) before"
             )
-        self._refuse_twice(listed, slots)
-        return listed, slots
-
-    def _refuse_twice(self, listed: list[Id], slots: Array) -> None:
         marked = np.zeros(self.capacity, bool)
         marked[slots] = True
         if np.count_nonzero(marked) != len(slots):
             refuse_repeated(listed)
+        return listed, slots
 
     def join(self, listed: list[Id]) -> Array:
         """Give slots to new members and return them."""
+        self.check_new(listed)
+        reused = [self._free.pop() for _ in range(min(len(self._free), len(listed)))]
+        fresh = len(listed) - len(reused)
+        self._reserve(self._used + fresh)
+        slots = [*reused, *range(self._used, self._used + fresh)]
+        self._used += fresh
+        self._slots.update(zip(listed, slots, strict=True))
+        self._everybody = None
+        return np.array(slots, np.intp)
+
+    def check_new(self, listed: list[Id]) -> None:
+        """Refuse ids that cannot join."""
         refuse_repeated(listed)
         known = [each for each in listed if each in self._slots]
         if known:
@@ -102,19 +122,11 @@ class Members:
                 f"ids: got {listed[0]!r}; expected ids like {next(iter(self._slots))!r}, of one "
                 "type in the whole fleet"
             )
-        reused = [self._free.pop() for _ in range(min(len(self._free), len(listed)))]
-        fresh = len(listed) - len(reused)
-        self._reserve(self._used + fresh)
-        slots = [*reused, *range(self._used, self._used + fresh)]
-        self._used += fresh
-        self._slots.update(zip(listed, slots, strict=True))
-        self._order = None
-        return np.array(slots, np.intp)
 
     def leave(self, listed: list[Id]) -> None:
         """Free the slots of members, who are known."""
         self._free.extend(self._slots.pop(each) for each in listed)
-        self._order = None
+        self._everybody = None
 
     def _reserve(self, slots: int) -> None:
         """Let the arrays have at least so many slots."""

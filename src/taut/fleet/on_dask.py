@@ -8,6 +8,7 @@ worker at any moment, and goes on with what was answered.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,21 +17,26 @@ import numpy as np
 
 from .. import arguments, storage
 from ..display import Displayed, Summary, brief
-from ..engine import Array
+from ..engine import Array, default_float
 from ..extras import optional
 from ..learners import Learner
 from ..play.advice import check_advised
-from ..player.extremes import Extremes
 from ..player.player import Player
+from ..player.steps import Extremes
 from ..problem.problem import Problem
 from ..problem.tables import plain
 from ..runs.totals import Totals
-from .coming import Refused, tell
-from .data import advice_of_members, by_column, checked_parameters, table_of_members
-from .fleet import Fleet
-from .members import Id, as_ids, check_index, named, refuse_repeated
-from .parts import Actors
-from .views import certificate_of
+from .data import (
+    advice_of_members,
+    as_parameters,
+    by_column,
+    checked_parameters,
+    table_of_members,
+)
+from .file import NAMES, Superseded
+from .fleet import Fleet, certificate_of
+from .members import Id, Members, as_ids, check_index, hash_of, refuse_repeated
+from .rounds import Refused, tell
 
 if TYPE_CHECKING:
     import pandas
@@ -40,6 +46,10 @@ if TYPE_CHECKING:
 
 FACTS = "parts.npz"
 """The file that says how many parts a fleet has."""
+PATIENCE = 300.0
+"""Seconds in which a lost part must be on another worker."""
+PAUSE = 0.2
+"""Seconds between attempts to give a part to another worker."""
 
 
 class DaskFleet(Displayed):
@@ -79,7 +89,7 @@ class DaskFleet(Displayed):
     ) -> None:
         listed = as_ids(ids)
         refuse_repeated(listed)
-        given = _columns(parameters, listed)
+        given = as_parameters(parameters, listed, default_float())
         none = {name: values[:0] for name, values in given.items()} or None
         # A fleet without members refuses bad arguments here, in the process of the user.
         model = Fleet(learner, problem, [], none, **options)
@@ -93,7 +103,7 @@ class DaskFleet(Displayed):
         workers = len(client.scheduler_info(n_workers=-1)["workers"])
         count = arguments.count("parts", max(workers, 1) if parts is None else parts)
         self._parts = Actors(client, self._folder, model.learner, problem, count)
-        self._rounds = dict.fromkeys(listed, 1)
+        self._join(listed, 1)
         self._names = list(given)
         new: list[Any] = [([], none, options)] * count
         for part, places in self._parts.split(listed):
@@ -120,11 +130,8 @@ class DaskFleet(Displayed):
         fleet._parts = Actors(client, fleet._folder, learner, problem, count)
         fleet._parts.start([None] * count)
         everything = fleet._parts.call("about", {part: () for part in range(count)})
-        fleet._rounds = {
-            each: int(due)
-            for ids, rounds, _ in everything.values()
-            for each, due in zip(ids, rounds, strict=True)
-        }
+        for ids, rounds, _ in everything.values():
+            fleet._join(ids, rounds)
         fleet._names = everything[0][2]
         return fleet
 
@@ -137,21 +144,18 @@ class DaskFleet(Displayed):
         self.learner, self.problem = learner, problem
         self._folder = Path(arguments.path("folder", folder)).resolve()
         self._in_doubt = False
-        self._advised: set[Id] = set()  # members with advice for a round that was not observed
+        # The next round of each member, and whether it has advice for it.
+        self._members = Members({"round": ((), np.int64), "advised": ((), bool)})
+
+    def _join(self, listed: list[Id], rounds: Any) -> None:
+        """Remember new members and their next rounds."""
+        slots = self._members.join(listed)
+        self._members.arrays["round"][slots] = rounds
+        self._members.arrays["advised"][slots] = False
 
     def _listed(self, ids: Any) -> list[Id]:
         """Return ids as a list, all without ids; each must be a member, and be there once."""
-        if ids is None:
-            return self.ids
-        listed = as_ids(ids)
-        unknown = [each for each in listed if each not in self._rounds]
-        if unknown:
-            raise ValueError(
-                f"ids: got {named(unknown)}, not in the fleet of {len(self):,} members; expected "
-                "members, or fleet.join(ids) before"
-            )
-        refuse_repeated(listed)
-        return listed
+        return self._members.slots(ids)[0]
 
     def _read(self, name: str, ids: Any) -> Any:
         """Return what a method returns, with the rows in the order of the ids."""
@@ -177,15 +181,15 @@ class DaskFleet(Displayed):
         )
 
     def __len__(self) -> int:
-        return len(self._rounds)
+        return len(self._members)
 
     def __contains__(self, member: object) -> bool:
-        return member in self._rounds
+        return member in self._members
 
     @property
     def ids(self) -> list[Id]:
         """All members."""
-        return list(self._rounds)
+        return self._members.ids
 
     def decisions(self, ids: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
         """As `Fleet.decisions`. Advice that is lost with a worker must be given again: the members
@@ -203,7 +207,8 @@ class DaskFleet(Displayed):
         predicted = None if forecast is None or rule else self._rows(listed, forecast)[1]
         answers = self._write("advised", listed, (said, predicted), rule)
         refused = {each: why for _, part in answers.values() for each, why in part.items()}
-        self._advised.update(each for each in listed if each not in refused)
+        told = self._members.slots([each for each in listed if each not in refused])[1]
+        self._members.arrays["advised"][told] = True
         tell(refused)
         made = {part: decisions for part, (decisions, _) in answers.items()}
         return _ordered(self._parts.split(listed), made)
@@ -244,7 +249,7 @@ class DaskFleet(Displayed):
         listed, rows = self._rows(ids, z)
         due = None if rounds is None else np.broadcast_to(np.asarray(rounds), len(listed))
         told = self._told(listed)
-        advised = np.array([each in self._advised for each in listed], bool)
+        advised = self._members.arrays["advised"][self._members.slots(listed)[1]]
         return self._played(listed, self._write("observe", listed, (rows, due, told, advised)))
 
     def skip(self, ids: Any, reason: str = "") -> None:
@@ -256,18 +261,20 @@ class DaskFleet(Displayed):
     def _told(self, listed: list[Id]) -> Array:
         """Return the next rounds of members, by which parts notice a call that is repeated."""
         if self._in_doubt:  # a call ended with an error, after some parts may have played
-            self._rounds.update(zip(self.ids, map(int, self.rounds()), strict=True))
+            self._members.arrays["round"][self._members.slots()[1]] = self.rounds()
         self._in_doubt = True
-        return np.fromiter(map(self._rounds.__getitem__, listed), int, len(listed))
+        told: Array = self._members.arrays["round"][self._members.slots(listed)[1]]
+        return told
 
     def _played(self, listed: list[Id], answers: dict[int, tuple[Refused, Array]]) -> Refused:
         """Remember the next rounds of members, and tell who was refused."""
         refused: Refused = {}
-        self._advised.difference_update(listed)
+        slots = self._members.slots(listed)[1]
+        self._members.arrays["advised"][slots] = False
         for part, places in self._parts.split(listed):
             reasons, due = answers[part]
             refused |= reasons
-            self._rounds.update(zip((listed[i] for i in places), map(int, due), strict=True))
+            self._members.arrays["round"][slots[places]] = due
         self._in_doubt = False
         return tell(refused)
 
@@ -289,24 +296,20 @@ class DaskFleet(Displayed):
     def join(self, ids: Any, parameters: Any = None) -> None:
         """As `Fleet.join`; when it returns, it is on the disk."""
         listed = as_ids(ids)
-        refuse_repeated(listed)
-        known = [each for each in listed if each in self._rounds]
-        if known:
-            raise ValueError(f"ids: got {named(known)}, in the fleet already; expected new members")
-        self._write("join", listed, (_columns(parameters, listed),))
-        self._rounds |= dict.fromkeys(listed, 1)
+        self._members.check_new(listed)
+        self._write("join", listed, (as_parameters(parameters, listed, default_float()),))
+        self._join(listed, 1)
 
     def leave(self, ids: Any) -> None:
         """As `Fleet.leave`; when it returns, it is on the disk."""
         listed = self._listed(as_ids(ids))
         self._write("leave", listed, ())
-        for each in listed:
-            del self._rounds[each]
+        self._members.leave(listed)
 
     def set_parameters(self, ids: Any, parameters: Any) -> None:
         """As `Fleet.set_parameters`; when it returns, it is on the disk."""
         listed = self._listed(ids)
-        self._write("set_parameters", listed, (_columns(parameters, listed),))
+        self._write("set_parameters", listed, (as_parameters(parameters, listed, default_float()),))
 
     def _of_member(self, name: str, member: Id) -> Any:
         (listed,) = self._listed([member])
@@ -355,23 +358,212 @@ def _ordered(split: list[tuple[int, Array]], answers: dict[int, Any]) -> Any:
     return jax.tree.map(lambda *rows: np.concatenate(rows)[order], *parts)
 
 
-def _columns(parameters: Any, listed: list[Id]) -> dict[str, Array]:
-    """Return parameters as arrays by name; `Fleet` checks them."""
-    if parameters is None:
-        return {}
-    by_name = by_column(parameters)
-    if not isinstance(by_name, dict):
-        raise TypeError(
-            f"parameters: got {arguments.shown(parameters)}; expected a dict of arrays by name, or "
-            "a table, with a row for each member"
+class Part:
+    """The members of one partition, in the process of a worker.
+
+    Every change can be asked for again: what was done before an answer was lost is not done twice.
+
+    Arguments:
+        x64: whether JAX has 64 bits.
+        folder: where the part is saved.
+        learner: the learner.
+        problem: the problem.
+        new: ids, parameters and options of `Fleet` for a part that does not exist yet.
+    """
+
+    def __init__(
+        self, x64: bool, folder: str, learner: Learner, problem: Problem, new: Any
+    ) -> None:
+        if jax.config.read("jax_enable_x64") != x64:
+            jax.config.update("jax_enable_x64", x64)
+        self._folder = folder
+        if (Path(folder) / NAMES).exists():
+            self._fleet = Fleet.load(folder, problem, learner)
+        else:
+            ids, parameters, options = new
+            self._fleet = Fleet(learner, problem, ids, parameters, **options)
+        self._save()
+
+    def _save(self) -> None:
+        self._fleet._save(self._folder, exclusive=True)
+
+    def call(self, name: str, *given: Any) -> tuple[bool, Any]:
+        """Return True and what a method returns, or False and the error that it raised.
+
+        So an error that this raises itself means that the part must be held by another worker.
+        """
+        own = getattr(self, f"do_{name}", None) or getattr(self._fleet, name)
+        try:
+            return True, own(*given)
+        except Superseded:
+            raise
+        except Exception as error:  # it is raised again where the fleet is called
+            return False, error
+
+    def do_about(self) -> tuple[list[Id], Array, list[str]]:
+        """Return ids, rounds and the names of parameters."""
+        return self._fleet.ids, self._fleet.rounds(), list(self._fleet.parameters([]))
+
+    def do_advised(
+        self, ids: list[Id], advice: Any, forecast: Any, rule: str | None = None
+    ) -> tuple[Any, Refused]:
+        """Take advice, and predicted data or the name of a forecast; they are not saved."""
+        return self._fleet._advised(ids, advice, rule or forecast)
+
+    def do_observe(
+        self, ids: list[Id], z: Any, rounds: Any, told: Array, advised: Array
+    ) -> tuple[Refused, Array]:
+        """Observe a round of members whose next round is `told`; return the refused members, and
+        the next rounds of all. `advised` are those to whom advice was given for it."""
+        refused, places = self._still_due(ids, told)
+        lost = places[advised[places] & ~self._fleet._has_begun([ids[i] for i in places])]
+        refused |= {
+            ids[i]: "advice: it was lost with a worker before the round was observed; expected "
+            "fleet.decisions(ids, advice=...) again"
+            for i in lost
+        }
+        places = np.setdiff1d(places, lost)
+        if len(places):
+            data = jax.tree.map(lambda leaf: leaf[places], z)
+            due = rounds if rounds is None or np.ndim(rounds) == 0 else rounds[places]
+            refused |= self._fleet._observe([ids[i] for i in places], data, due)
+            self._save()
+        return refused, self._fleet.rounds(ids)
+
+    def do_skip(self, ids: list[Id], told: Array, reason: str) -> tuple[Refused, Array]:
+        """Skip a round of members whose next round is `told`."""
+        refused, places = self._still_due(ids, told)
+        if len(places):
+            self._fleet.skip([ids[i] for i in places], reason)
+            self._save()
+        return refused, self._fleet.rounds(ids)
+
+    def _still_due(self, ids: list[Id], told: Array) -> tuple[Refused, Array]:
+        """Return why members are refused that are in another round than was told, and the places of
+        those that are in it. A member that is one round further has played it already."""
+        due = self._fleet.rounds(ids)
+        strange = np.flatnonzero((due != told) & (due != told + 1))
+        reasons = {
+            ids[i]: f"round: got {told[i]}; expected {due[i]}, because another client or a loss "
+            "of the disk has changed the member"
+            for i in strange
+        }
+        return reasons, np.flatnonzero(due == told)
+
+    def do_announce(self, ids: list[Id], z: Any) -> Refused:
+        """Announce; it is not saved."""
+        return self._fleet._announce(ids, z)
+
+    def do_join(self, ids: list[Id], parameters: dict[str, Array]) -> None:
+        """Let members join that have not joined yet."""
+        new = [i for i, each in enumerate(ids) if each not in self._fleet]
+        rows = {name: values[new] for name, values in parameters.items()}
+        self._fleet.join([ids[i] for i in new], rows or None)
+        self._save()
+
+    def do_leave(self, ids: list[Id]) -> None:
+        """Let members leave that are still there."""
+        self._fleet.leave([each for each in ids if each in self._fleet])
+        self._save()
+
+    def do_set_parameters(self, ids: list[Id], parameters: dict[str, Array]) -> None:
+        """Change parameters."""
+        self._fleet.set_parameters(ids, parameters)
+        self._save()
+
+
+class Actors:
+    """The actors of all parts.
+
+    Arguments:
+        client: a Dask client.
+        folder: the folder of the fleet.
+        learner: the learner.
+        problem: the problem.
+        count: the number of parts.
+    """
+
+    def __init__(
+        self, client: Any, folder: Path, learner: Learner, problem: Problem, count: int
+    ) -> None:
+        self._client, self._folder, self._learner = client, folder, learner
+        self._problem, self.count = problem, count
+        self._x64 = bool(jax.config.read("jax_enable_x64"))
+        self._actors: list[Any] = [None] * count
+
+    def release(self) -> None:
+        """Release the actors."""
+        self._actors = [None] * self.count
+
+    def start(self, new: list[Any]) -> None:
+        """Start the actors of all parts, then wait for them."""
+        begun = [self._submit(part, new[part]) for part in range(self.count)]
+        for part, future in enumerate(begun):
+            self._actors[part] = future.result(timeout=PATIENCE)
+
+    def _submit(self, part: int, new: Any) -> Any:
+        """Ask the scheduler for an actor that holds a part."""
+        workers = sorted(self._client.scheduler_info(n_workers=-1)["workers"])
+        near = [workers[part % len(workers)]] if workers else None
+        return self._client.submit(
+            Part,
+            self._x64,
+            str(self._folder / f"part-{part}"),
+            self._learner,
+            self._problem,
+            new,
+            actor=True,
+            pure=False,
+            workers=near,
+            allow_other_workers=bool(near),
         )
-    for values in by_name.values():
-        check_index("parameters", values, listed)
-    arrays = {name: np.asarray(plain(values)) for name, values in by_name.items()}
-    for name, array in arrays.items():
-        if array.shape[:1] != (len(listed),):
-            raise ValueError(
-                f"parameters[{name!r}]: got shape {array.shape}; expected a row for each of "
-                f"{len(listed)} members"
-            )
-    return arrays
+
+    def call(self, name: str, given: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Call a method of several parts at once and return the answers by part."""
+        end, answers, waiting = time.monotonic() + PATIENCE, {}, dict(given)
+        while waiting:
+            asked: dict[int, Any] = {}
+            for part, arguments_of_part in waiting.items():
+                try:
+                    asked[part] = self._actors[part].call(name, *arguments_of_part)
+                except Exception as error:  # Dask knows already that the worker is lost
+                    asked[part] = error
+            for part, future in asked.items():
+                try:
+                    if isinstance(future, Exception):
+                        raise future
+                    answers[part] = future.result(timeout=PATIENCE)
+                except Exception as error:  # `Part.call` raises none but when it is superseded
+                    self._move(part, error, end)
+            waiting = {part: each for part, each in waiting.items() if part not in answers}
+        for well, answer in answers.values():
+            if not well:
+                raise answer
+        return {part: answer for part, (_, answer) in answers.items()}
+
+    def _move(self, part: int, why: Exception, end: float) -> None:
+        """Give a lost part to another worker."""
+        while True:
+            if time.monotonic() > end:
+                raise ConnectionError(
+                    f"client: a part of the fleet was lost ({why}), and no worker took it over "
+                    f"within {PATIENCE:g} s. Start workers, then call again with rounds=..., so "
+                    "that no member plays a round twice"
+                ) from why
+            try:
+                self._actors[part] = self._submit(part, None).result(
+                    timeout=max(end - time.monotonic(), 1.0)
+                )
+                return
+            except Exception as error:  # that worker was lost too
+                why = error
+                time.sleep(PAUSE)
+
+    def split(self, listed: list[Id]) -> list[tuple[int, Array]]:
+        """Return the parts that hold these members, with their places in the list."""
+        owner = np.fromiter((hash_of(each)[0] % self.count for each in listed), int, len(listed))
+        return [(int(part), np.flatnonzero(owner == part)) for part in np.unique(owner)]
+
+    def of_member(self, member: Id) -> int:
+        """Return the part that holds a member."""
+        return hash_of(member)[0] % self.count

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -18,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..engine import Array, default_float
-from ..jax_internals import bind
+from ..jax_internals import bind, derivative_file
 from ..jaxpr.numpy_rules import is_ordinary, operation
 from ..jaxpr.walk import CALLS, called, equations, evaluate
 from .arithmetic import (
@@ -45,6 +46,13 @@ from .enclosure import ROUNDING, Enclosure, Interval, Space, Unknown, outward, r
 CUSTOM = "custom_jvp_call"
 """The operation that calls a function with a derivative of its own."""
 
+PLAIN = CALLS - {CUSTOM}
+"""Calls that are evaluated in place."""
+UNUSUAL = ("custom_vjp_call", "custom_vjp_call_jaxpr", "stop_gradient")
+"""Operations that have a derivative of their own, or none."""
+OWN = Path(__file__).resolve().parents[1]
+"""The folder of taut, whose rules for derivatives return a subgradient."""
+
 Rule = Callable[..., Enclosure]
 
 
@@ -69,37 +77,23 @@ def enclose(
         high: their largest values, if data are intervals.
         lipschitz: a Lipschitz constant of every output, if one is known.
     """
-    program = _traced(function, space, low)
+    program = traced(function, space.shape, low)
     space.largest = 0.0
     edges = zip(jax.tree.leaves(low), jax.tree.leaves(low if high is None else high), strict=True)
     data = [Enclosure.fixed(space, *edge) for edge in edges]
     with np.errstate(all="ignore"):
-        (output,) = _evaluated(space, program, [space.decision(), *data])
-        found = _enclosure(space, output)
+        (output,) = evaluate(program, [space.decision(), *data], partial(_apply, space), PLAIN)
+        found = output if isinstance(output, Enclosure) else Enclosure.fixed(space, output)
         if lipschitz is not None and found.moves:
             found = replace(found, norm=np.fmin(found.norm, lipschitz))
         return outward(found.sharp)
 
 
-def work(function: Callable[..., Any], space: Space, data: Any) -> int:
-    """The number of slopes, or of values if there are no slopes, that are computed for these
-    data."""
-    entries = sum(
-        math.prod(variable.aval.shape)
-        for equation in equations(_traced(function, space, data))
-        for variable in equation.outvars
-    )
-    return (space.size if space.has_room(space.shape) else 1) * entries
-
-
-def _traced(function: Callable[..., Any], space: Space, data: Any) -> Any:
-    x = jax.ShapeDtypeStruct(space.shape, default_float())
+def traced(function: Callable[..., Any], shape: tuple[int, ...], data: Any) -> Any:
+    """The program of `function(x, z)` for a decision of this shape and data like these."""
+    x = jax.ShapeDtypeStruct(shape, default_float())
     like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
     return jax.make_jaxpr(function)(x, like)
-
-
-def _evaluated(space: Space, program: Any, operands: Sequence[Any]) -> list[Any]:
-    return evaluate(program, operands, partial(_apply, space), CALLS - {CUSTOM})
 
 
 def is_log_add_exp(equation: Any) -> bool:
@@ -128,8 +122,15 @@ def _formula(program: Any) -> Any:
     return evaluate(program, list(range(len(program.jaxpr.invars))), rule)
 
 
-def _enclosure(space: Space, value: Any) -> Enclosure:
-    return value if isinstance(value, Enclosure) else Enclosure.fixed(space, value)
+def has_usual_derivative(equation: Any) -> bool:
+    """Whether the derivative of an operation is that of its values, or a rule of taut. What is
+    proven of values holds for gradients only then."""
+    if equation.primitive.name in UNUSUAL:
+        return False
+    if equation.primitive.name != CUSTOM or is_log_add_exp(equation):
+        return True
+    file = derivative_file(equation)
+    return file is not None and OWN in Path(file).resolve().parents
 
 
 def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
@@ -139,10 +140,10 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
         raise Unknown(f"the operation {name} has no bound")
     if any(variable.aval.dtype.kind == "c" for variable in (*equation.invars, *equation.outvars)):
         raise Unknown("complex numbers have no bound")
-    of = [_enclosure(space, operand) for operand in operands]
+    of = [one if isinstance(one, Enclosure) else Enclosure.fixed(space, one) for one in operands]
     if name == CUSTOM:
         if not is_log_add_exp(equation):
-            return _evaluated(space, called(equation), of)
+            return evaluate(called(equation), of, partial(_apply, space), PLAIN)
         found = log_add_exp(*of)
         return [replace(found, noise=_noise("add", of, found, {}))]
     if name in MOVES:
@@ -229,41 +230,59 @@ all; the other operands are places."""
 
 
 def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
-    """Entries at other places. JAX itself says which, by moving their numbers instead."""
-    name, which = equation.primitive.name, MOVES[equation.primitive.name]
-    simple = rearrangement(equation, of[0])
+    """Entries at other places."""
+    simple = rearrangement(equation, of[0].shape)
     if simple is not None:
         return [moved(of[0], simple)]
-    parts, arrays, start = [], [], 0
-    for k, one in enumerate(of):
+    moving, places = places_of(equation, of, [one.low if one.known else None for one in of])
+    return [taken(joined(moving), at) for at in places]
+
+
+def places_of(
+    equation: Any, operands: Sequence[Any], numbers: Sequence[Any]
+) -> tuple[list[Any], list[Array]]:
+    """The operands whose entries an operation moves, and where the entries of its results are among
+    them, one after another. JAX itself says where, by moving places instead of entries.
+
+    Arguments:
+        equation: the operation, one of `MOVES`.
+        operands: what it is applied to, of any kind that has a shape.
+        numbers: the operands as arrays, or None for those that are not known.
+    """
+    name, which = equation.primitive.name, MOVES[equation.primitive.name]
+    moving, arrays, start = [], [], 0
+    for k, one in enumerate(operands):
         if k in which or not which:
-            parts.append(one)
-            end = start + math.prod(one.shape)
-            arrays.append(np.arange(start, end).reshape(one.shape))
-            start = end
-        elif one.known:
-            arrays.append(one.low)
+            shape = np.shape(one)
+            moving.append(one)
+            arrays.append(np.arange(start, start + math.prod(shape)).reshape(shape))
+            start += math.prod(shape)
+        elif numbers[k] is not None:
+            arrays.append(numbers[k])
         else:
             raise Unknown(f"the operation {name} at a place that is not known has no bound")
-    if name == "concatenate":
+    simple = rearrangement(equation, np.shape(operands[0]))
+    if simple is not None:
+        places = [simple(arrays[0])]
+    elif name == "concatenate":
         places = [np.concatenate(arrays, axis=equation.params["dimension"])]
     else:
         places = [np.asarray(at) for at in bind(equation, arrays)]
-    if any(np.any(at < 0) for at in places):
+    if any(np.any((at < 0) | (at >= start)) for at in places):
         raise Unknown(f"the operation {name} at a place that does not exist has no bound")
-    return [taken(joined(parts), at) for at in places]
+    return moving, places
 
 
-def rearrangement(equation: Any, u: Enclosure) -> Callable[[Array], Array] | None:
-    """The frequent operations that move entries, as functions of arrays whose first axes are those
-    of u; None for others."""
-    name, params, count = equation.primitive.name, equation.params, len(u.shape)
+def rearrangement(equation: Any, before: Sequence[int]) -> Callable[[Array], Array] | None:
+    """The frequent operations that move entries, as functions of arrays whose first axes have the
+    shape `before`; None for others."""
+    name, params, count = equation.primitive.name, equation.params, len(before)
     shape = equation.outvars[0].aval.shape
     if name in ("copy", "copy_p", "expand_dims", "reshape", "squeeze"):
         return lambda part: part.reshape((*shape, *part.shape[count:]))
     if name == "broadcast_in_dim":
         places = list(enumerate(params["broadcast_dimensions"]))
-        full = [next((u.shape[i] for i, j in places if j == k), 1) for k in range(len(shape))]
+        full = [next((before[i] for i, j in places if j == k), 1) for k in range(len(shape))]
         return lambda part: np.broadcast_to(
             part.reshape((*full, *part.shape[count:])), (*shape, *part.shape[count:])
         )
@@ -414,6 +433,7 @@ _PLAIN: dict[str, Rule] = {
     "ne": lambda u, v: _not(_equal(u, v)),
     "neg": neg,
     "not": _not,
+    "one_minus_square": lambda u: add(Enclosure.fixed(u.space, 1), neg(square(u))),
     "or": _stepped(np.logical_or),
     "pow": _power,
     "select_n": _select,

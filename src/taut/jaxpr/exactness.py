@@ -8,6 +8,7 @@ not safe. Whether a number is NaN or infinite does not depend on rounding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,14 +60,16 @@ class _Origin(NamedTuple):
 _STORED = _Origin(True)
 
 
-def compares_computed_floats(program: Any) -> str:
-    """Return the name of a comparison in a traced program that is not safe; empty if there is
-    none."""
-    return _unsafe(program.jaxpr, [_STORED for _ in program.jaxpr.invars])[0]
+def unsafe_operation(program: Any, refuse: Callable[[Any], bool] = lambda equation: False) -> str:
+    """Return the name of a comparison in a traced program that is not safe, or of an operation that
+    `refuse` refuses; empty if there is none."""
+    return _unsafe(program.jaxpr, [_STORED for _ in program.jaxpr.invars], refuse)[0]
 
 
-def _unsafe(jaxpr: Any, inputs: list[_Origin]) -> tuple[str, list[_Origin]]:
-    """Return the first unsafe comparison, and the origins of the results."""
+def _unsafe(
+    jaxpr: Any, inputs: list[_Origin], refuse: Callable[[Any], bool]
+) -> tuple[str, list[_Origin]]:
+    """Return the first unsafe operation, and the origins of the results."""
     origins: dict[Any, _Origin] = dict(zip(jaxpr.invars, inputs, strict=True))
 
     def origin(atom: Any) -> _Origin:
@@ -76,15 +79,15 @@ def _unsafe(jaxpr: Any, inputs: list[_Origin]) -> tuple[str, list[_Origin]]:
 
     for equation in jaxpr.eqns:
         name, operands = equation.primitive.name, [origin(atom) for atom in equation.invars]
-        if _is_unsafe(name, equation.invars, operands):
+        if refuse(equation) or _is_unsafe(name, equation.invars, operands):
             return name, []
         results = [_result(name, operands, atom) for atom in equation.outvars]
         unsafe = ""
         if name in CALLS:
-            unsafe, results = _unsafe(called(equation).jaxpr, operands)
+            unsafe, results = _unsafe(called(equation).jaxpr, operands, refuse)
         else:
             for body in bodies(equation):  # loops and branches store what they are given
-                unsafe = unsafe or _unsafe(body.jaxpr, [_STORED for _ in body.jaxpr.invars])[0]
+                unsafe = unsafe or unsafe_operation(body, refuse)
         if unsafe:
             return unsafe, []
         origins.update(zip(equation.outvars, results, strict=True))

@@ -21,12 +21,10 @@ from jax import lax
 from jax.custom_batching import custom_vmap
 
 from ..jax_internals import bind
-from .walk import bodies, equations, evaluate, is_float
+from .walk import INLINED, bodies, equations, evaluate, is_float, rewritten
 
 FEW = 16
 """Entries up to which `argmax` is as fast as anything else."""
-INLINED = frozenset(("closed_call", "core_call", "jit", "pjit"))
-"""Calls that are evaluated in place. Functions with derivatives of their own are left alone."""
 
 
 def by_index(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,13 +36,7 @@ def by_index(function: Callable[..., Any]) -> Callable[..., Any]:
     >>> float(jax.grad(by_index(jnp.abs))(0.0))
     1.0
     """
-
-    def evaluated(*arguments: Any) -> Any:
-        program, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-        results = evaluate(program, jax.tree.leaves(arguments), _rule, INLINED)
-        return jax.tree.unflatten(jax.tree.structure(shapes), results)
-
-    return evaluated
+    return rewritten(function, _rule)
 
 
 def place_of_largest(values: jax.Array) -> jax.Array:

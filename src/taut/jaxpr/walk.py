@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from ..jax_internals import ClosedJaxpr, Jaxpr, Literal
@@ -28,6 +29,9 @@ CALLS = frozenset(
     )
 )
 """Operations that call one other program with their own operands."""
+
+INLINED = frozenset(("closed_call", "core_call", "jit", "pjit"))
+"""Calls of programs that have no derivative of their own."""
 
 Rule = Callable[[Any, list[Any]], Sequence[Any]]
 """(equation, operands) -> results."""
@@ -59,6 +63,19 @@ def evaluate(
             results = list(rule(equation, operands))
         known.update(zip(equation.outvars, results, strict=True))
     return [value(atom) for atom in jaxpr.outvars]
+
+
+def rewritten(
+    function: Callable[..., Any], rule: Rule, calls: frozenset[str] = INLINED
+) -> Callable[..., Any]:
+    """Return a function that traces another one and evaluates its program with a rule."""
+
+    def evaluated(*arguments: Any) -> Any:
+        program, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        results = evaluate(program, jax.tree.leaves(arguments), rule, calls)
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    return evaluated
 
 
 def called(equation: Any) -> Any:

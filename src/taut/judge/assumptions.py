@@ -9,9 +9,10 @@ rounds of the run, and with values at decisions all over the domain in a sample 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,10 +20,11 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..learners import Assumes
-from ..player.extremes import Extreme
+from ..player.steps import Extreme
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.domains.support import centre_of, project_rows
+from ..problem.evaluation import constraint_evaluation
 from ..problem.feasibility import find_feasible
 from ..problem.problem import Problem
 from ..problem.programs import programs_of
@@ -33,10 +35,14 @@ from .facts.find import PROVEN, VERIFIED, Fact, Facts
 from .observed import Observations, largest_values, probe, walk_back
 
 GIVEN, PROBED, REFUTED = "given", "probed, not refuted", "refuted"
+NOTHING = Facts()
+"""No facts."""
 SLACK = 1e-6
 """Relative room for rounding before a probe counts as a refutation,"""
 UNITS = 64
 """at least so many units of rounding of the numbers that are added up."""
+SAMPLES = 192
+"""Decisions that are tried, besides those that were played."""
 ROUNDS = 16
 """Rounds that are sampled for probes all over the domain."""
 DISTANCES = 12
@@ -69,18 +75,36 @@ class Assumption:
         return self.status == REFUTED
 
 
-class _Probes(NamedTuple):
-    """Decisions at which assumptions are tried, with what is known there."""
+@dataclass(frozen=True, eq=False)
+class _Probes:
+    """Decisions at which assumptions are tried, and what is known there. Losses and constraints are
+    evaluated at pairs of them only if an assumption is not proven."""
 
     problem: Problem
+    stream: Stream | None
     points: Array
     """The played ones first."""
     seen: Observations
     facts: Facts
-    partner: Array | None = None
-    """The other decision of each pair; None without data."""
-    values: Mapping[str, Array] = {}
-    """What `probe` found at the pairs; empty without data."""
+    keys: Any
+    """Of the rounds, and of the pairs."""
+
+    @cached_property
+    def data(self) -> Any:
+        """A sample of the rounds."""
+        return None if self.stream is None else rounds_of(self.stream, self.keys[0], self.points)
+
+    @cached_property
+    def order(self) -> Array:
+        """The other decision of each pair."""
+        return generator(self.keys[1]).permutation(len(self.points))
+
+    @cached_property
+    def values(self) -> dict[str, Array]:
+        """What `probe` finds at the pairs; empty without data."""
+        if self.stream is None:
+            return {}
+        return probe(self.problem, self.points, self.order, self.data)
 
     @property
     def unit(self) -> float:
@@ -94,9 +118,8 @@ class _Probes(NamedTuple):
 
     def worst(self, score: Array) -> dict[str, Array]:
         """Return the pair with the largest score, (round, point)."""
-        assert self.partner is not None
         i = int(np.argmax(score)) % score.shape[1]
-        return {"x": np.asarray(self.points[i]), "y": np.asarray(self.partner[i])}
+        return {"x": np.asarray(self.points[i]), "y": np.asarray(self.points[self.order[i]])}
 
 
 def check(
@@ -105,8 +128,8 @@ def check(
     key: jax.Array | None,
     seen: Observations,
     feasible: Domain | None = None,
-    samples: int = 192,
-    facts: Facts | None = None,
+    facts: Facts = NOTHING,
+    rests: Collection[str] = (),
 ) -> tuple[Assumption, ...]:
     """Check all that can be checked of `problem` over `stream`.
 
@@ -116,48 +139,44 @@ def check(
         key: random key for the probes.
         seen: what was observed in all rounds of the run.
         feasible: the set that the learner takes for the feasible set, if it projects onto one.
-        samples: number of decisions to try, besides those that were played.
         facts: what is proven. Constants are those of the problem, strengthened by facts.
+        rests: names of all assumptions on which a bound may rest.
     """
-    facts = facts or Facts()
     problem = problem.with_constants(facts.strengthened(problem.constants))
-    where, when, who = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
-    sampled = sample_decisions(problem.domain, where, samples)
+    where, *keys = _DEFAULT_KEYS if key is None else jax.random.split(key, 3)
+    sampled = sample_decisions(problem.domain, where, SAMPLES)
     points = np.concatenate([seen.violating, seen.played, sampled]).astype(default_float())
-    probes, data = _Probes(problem, points, seen, facts), None
-    if stream is not None:
-        data = _sampled(stream, when, points)
-        order = generator(who).permutation(len(points))
-        values = probe(problem, points, order, data)
-        probes = probes._replace(partner=points[order], values=values)
-    checks = _checked(probes, data, feasible)
+    probes = _Probes(problem, stream, points, seen, facts, keys)
+    checks = _checked(probes, feasible, rests)
     return tuple(assumption for assumption in checks if assumption is not None)
 
 
-def _checked(probes: _Probes, data: Any, feasible: Domain | None) -> Iterator[Assumption | None]:
+def _checked(
+    probes: _Probes, feasible: Domain | None, rests: Collection[str]
+) -> Iterator[Assumption | None]:
     """All assumptions in the order in which a certificate shows them; None for those that are not
     stated. A player keeps no data, so that less is checked of it."""
     problem, facts = probes.problem, probes.facts
-    moving = problem.constraints.takes_data
+    moving, probing = problem.constraints.takes_data, probes.stream is not None
     yield _domain(problem, probes.points)
-    if data is not None:
+    if probing:
         yield _convex(probes, "losses", "loss", facts.convex_losses)
         yield _convex(probes, "constraints", "excess", facts.convex_constraints)
     yield from _extremes(probes)
     yield _radius(problem, probes.points)
-    if data is not None:
-        yield _count(problem, probes.values["excess"])
+    if probing:
+        yield _count(probes)
         yield _strong(probes)
         yield _smooth(probes)
     yield _centre(probes)
-    if data is not None or not moving:
-        yield check_slater(problem, data if moving else None, facts=facts)
+    if probing or not moving:
+        yield check_slater(problem, probes.data if moving else None, facts=facts)
         yield _error_bound(probes)
         yield _half_spaces(problem, facts)
     yield _fixed(problem)
-    if data is not None:
+    if probing and str(Assumes.AFFINE_CONSTRAINTS) in rests:
         yield _affine(probes)
-    if data is not None and feasible is not None:
+    if probing and feasible is not None:
         yield _projection(probes, feasible)
 
 
@@ -169,17 +188,16 @@ def _proven(name: str, problem: Problem, facts: Facts) -> Assumption | None:
     return Assumption(name, fact.kind, f"{SYMBOLS[name]} = {fact.value:.6g}: {fact.source}")
 
 
-def rounds_of(stream: Stream, key: jax.Array | None, seen: Observations) -> Any:
-    """A sample of the data of a run's rounds."""
-    return _sampled(stream, _DEFAULT_KEY if key is None else key, seen.played)
-
-
-def _sampled(stream: Stream, key: Any, points: Array) -> Any:
-    return sample_rounds(stream, key, min(ROUNDS, stream.horizon * stream.seeds), points)
+def rounds_of(stream: Stream, key: Any, points: Array) -> Any:
+    """A sample of the data of a run's rounds, for a random key or None."""
+    count = min(ROUNDS, stream.horizon * stream.seeds)
+    return sample_rounds(stream, _DEFAULT_KEY if key is None else key, count, points)
 
 
 def _convex(probes: _Probes, what: str, kind: str, fact: Fact | None) -> Assumption:
     name, proof = f"convex {what}", probes.problem.proof_of_convexity
+    if fact is not None and not proof:
+        return Assumption(name, fact.kind, fact.source)
     gap, scale = probes.values[f"{kind}_gap"], probes.values[f"{kind}_scale"]
     short = -gap - probes.slack * (1e-3 * scale.max() + scale)
     if short.max() > 0:
@@ -189,40 +207,38 @@ def _convex(probes: _Probes, what: str, kind: str, fact: Fact | None) -> Assumpt
         return Assumption(name, REFUTED, detail, probes.worst(short))
     if proof:
         return Assumption(name, PROVEN, f"by {proof}")
-    if fact is not None:
-        return Assumption(name, fact.kind, fact.source)
     return Assumption(name, PROBED, f"first-order inequality at {gap.size} pairs")
 
 
 def _extremes(probes: _Probes) -> Iterator[Assumption | None]:
     """The constants that bound what is seen: in all rounds of the run, and wherever else it was
     tried."""
-    values, points, seen = probes.values, probes.points, probes.seen
-    elsewhere: tuple[float, str, Any] | None = None
-    for name, kind, size in (
-        ("loss_lipschitz", "loss_slope", 0.0),
-        ("constraint_lipschitz", "excess_slope", 0.0),
-        # Ranges are those of values, in which larger numbers may cancel.
-        ("constraint_range", "excess_reach", seen.constraint_size),
-    ):
-        if values:
-            at = {"x": probes.worst(values[kind])["x"]}
-            elsewhere = float(values[kind].max()), "at x, which was not played", at
-        yield _largest(name, probes, size, elsewhere)
-    if values:
-        loss = values["loss"]
-        spread = loss.max(axis=1) - loss.min(axis=1)
-        row = loss[int(np.argmax(spread))]
+
+    def at_one(kind: str) -> tuple[float, str, Any]:
+        values = probes.values[kind]
+        witness = {"x": probes.worst(values)["x"]}
+        return float(values.max()), "at x, which was not played", witness
+
+    def spread() -> tuple[float, str, Any]:
+        loss, points = probes.values["loss"], probes.points
+        differences = loss.max(axis=1) - loss.min(axis=1)
+        row = loss[int(np.argmax(differences))]
         ends = {"x": np.asarray(points[row.argmax()]), "y": np.asarray(points[row.argmin()])}
-        elsewhere = float(spread.max()), "between x and y", ends
-    yield _largest("loss_range", probes, seen.loss_size, elsewhere)
+        return float(differences.max()), "between x and y", ends
+
+    # Ranges are those of values, in which larger numbers may cancel.
+    sizes = probes.seen.constraint_size, probes.seen.loss_size
+    yield _largest("loss_lipschitz", probes, 0.0, partial(at_one, "loss_slope"))
+    yield _largest("constraint_lipschitz", probes, 0.0, partial(at_one, "excess_slope"))
+    yield _largest("constraint_range", probes, sizes[0], partial(at_one, "excess_reach"))
+    yield _largest("loss_range", probes, sizes[1], spread)
 
 
 def _largest(
-    name: str, probes: _Probes, size: float, elsewhere: tuple[float, str, Any] | None
+    name: str, probes: _Probes, size: float, elsewhere: Callable[[], tuple[float, str, Any]]
 ) -> Assumption | None:
-    """A constant that bounds what was observed, and `elsewhere` a number, where it is, and a
-    witness."""
+    """A constant that bounds what was observed; `elsewhere` finds the largest number at the probes,
+    where it is, and a witness."""
     constants, seen = probes.problem.constants, probes.seen
     stated = getattr(constants, name)
     if stated is None:
@@ -237,27 +253,29 @@ def _largest(
     proven = _proven(name, probes.problem, probes.facts)
     if proven is not None:
         return proven
-    if elsewhere is None:
-        if not np.isfinite(extreme.value):
-            return Assumption(name, GIVEN, f"{text}, not observed")
-        return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}")
-    largest, where, witness = elsewhere
+    rounds = f"rounds {seen.since:,} to {seen.rounds:,}"
+    if seen.since == 1:
+        rounds = f"all {seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" * (seen.seeds > 1))
+    told = f"{text}, largest over {rounds} {extreme.value:.6g}"
+    if probes.stream is None and not np.isfinite(extreme.value):
+        return Assumption(name, GIVEN, f"{text}, not observed")
+    if probes.stream is None:
+        return Assumption(name, PROBED, told)
+    largest, where, witness = elsewhere()
     if largest > most:
         return Assumption(name, REFUTED, f"{text}, but {largest:.6g} {where}", witness)
-    return Assumption(name, PROBED, f"{text}, {_over_all(seen, extreme)}, elsewhere {largest:.6g}")
+    return Assumption(name, PROBED, f"{told}, elsewhere {largest:.6g}")
 
 
-def _over_all(seen: Observations, extreme: Extreme) -> str:
-    if seen.since > 1:
-        return f"largest over rounds {seen.since:,} to {seen.rounds:,} {extreme.value:.6g}"
-    of_all = f"{seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" if seen.seeds > 1 else "")
-    return f"largest over all {of_all} {extreme.value:.6g}"
-
-
-def _count(problem: Problem, excess: Array) -> Assumption | None:
-    stated, count = problem.constants.constraint_count, excess.shape[-1]
+def _count(probes: _Probes) -> Assumption | None:
+    problem = probes.problem
+    stated = problem.constants.constraint_count
     if stated is None:
         return None
+    rounds = None
+    if problem.constraints.takes_data:
+        rounds = jax.tree.map(lambda a: a[None], probes.data)
+    count = constraint_evaluation(problem).count(probes.points[:1, None], rounds)
     detail = f"m = {stated}; the number of constraint values is {count}"
     status = VERIFIED if stated == count else REFUTED
     return Assumption("constraint_count", status, detail, {"m": count})
@@ -300,33 +318,33 @@ def _domain(problem: Problem, points: Array) -> Assumption:
 
 
 def _strong(probes: _Probes) -> Assumption | None:
-    constants, values = probes.problem.constants, probes.values
-    modulus = constants.strong_convexity
-    if modulus == 0:
-        return None
+    name, modulus = "strong_convexity", probes.problem.constants.strong_convexity
+    proven = _proven(name, probes.problem, probes.facts)
+    if modulus == 0 or proven is not None:
+        return proven if modulus else None
+    values = probes.values
     gap, scale, length = values["loss_gap"], values["loss_scale"], values["length"]
     short = modulus / 2 * length**2 - gap - probes.slack * (1e-3 * scale.max() + scale)
     with np.errstate(divide="ignore", invalid="ignore"):
         curvature = np.nanmin(np.where(length > 1e-6, 2 * gap / length**2, np.inf))
     but = f"the losses curve by {curvature:.6g} only between x and y"
-    return _at_pairs("strong_convexity", probes, short, but)
+    return _at_pairs(name, probes, short, but)
 
 
 def _smooth(probes: _Probes) -> Assumption | None:
-    stated, values = probes.problem.constants.constraint_smoothness, probes.values
-    if stated is None:
-        return None
+    name, stated = "constraint_smoothness", probes.problem.constants.constraint_smoothness
+    proven = _proven(name, probes.problem, probes.facts)
+    if stated is None or proven is not None:
+        return proven
+    values = probes.values
     room = max(1e-9, probes.unit) * float(values["excess_slope"].max())
     over = values["excess_bend"] - stated * values["length"] * (1 + SLACK) - room
     but = "gradients at x and y differ by more than L times their distance"
-    return _at_pairs("constraint_smoothness", probes, over, but)
+    return _at_pairs(name, probes, over, but)
 
 
 def _at_pairs(name: str, probes: _Probes, over: Array, but: str) -> Assumption:
     """A constant of curvature, which a pair with `over` above 0 refutes."""
-    proven = _proven(name, probes.problem, probes.facts)
-    if proven is not None:
-        return proven
     constants = probes.problem.constants
     text = f"{SYMBOLS[name]} = {getattr(constants, name):.6g} ({constants.source(name)})"
     if over.max() > 0:
@@ -447,10 +465,10 @@ def _fixed(problem: Problem) -> Assumption:
 
 
 def _affine(probes: _Probes) -> Assumption:
-    name, bend = str(Assumes.AFFINE_CONSTRAINTS), probes.values["excess_bend"]
-    smooth = probes.facts.constraint_smoothness
+    name, smooth = str(Assumes.AFFINE_CONSTRAINTS), probes.facts.constraint_smoothness
     if smooth is not None and smooth.value == 0:
         return Assumption(name, smooth.kind, smooth.source)
+    bend = probes.values["excess_bend"]
     if bend.max() > probes.slack * probes.values["excess_slope"].max():
         detail = f"constraint gradients at x and y differ by {bend.max():.3g}"
         return Assumption(name, REFUTED, detail, probes.worst(bend))

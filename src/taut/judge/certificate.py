@@ -112,17 +112,10 @@ class Row:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as JSON-able values."""
+        names = ("quantity", "mean", "worst", "bound", "ratio", "holds", "trivial", "limit")
         return {
-            "quantity": self.quantity,
-            "mean": self.mean,
-            "worst": self.worst,
-            "bound": self.bound,
+            **{name: getattr(self, name) for name in (*names, "expected", "theorem")},
             "ratio": None if self.ratio is None or math.isinf(self.ratio) else self.ratio,
-            "holds": self.holds,
-            "trivial": self.trivial,
-            "limit": self.limit,
-            "expected": self.expected,
-            "theorem": self.theorem,
             "refuted_assumptions": list(self.refuted_assumptions),
             "reasons": list(self.reasons),
         }

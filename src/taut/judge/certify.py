@@ -33,7 +33,7 @@ from .guarantees import SCORED_SLATER, coverage, margin_between
 from .hindsight import Hindsight, hindsight
 from .hindsight.result import NotCertified
 from .observed import observe
-from .rows import PLAYED_REGRET, certificate_of
+from .rows import PLAYED_REGRET, certificate_of, promised
 from .views import ADAPTIVE_REGRET, POLICY_REGRET, RecordedRun
 
 
@@ -87,18 +87,19 @@ def certify(
     if advice is not None or forecast is not None:
         run = replace(run, advice=advice, forecast=forecast)
     case = _opened(run, problem, score, stream, seeds, data)
+    return judged(with_reaction(case), best, check, key)
+
+
+def judged(case: Case, best: Any, check: bool, key: jax.Array | None = None) -> Certificate:
+    """All stages after the first, for a run or a player, whose case may know some results."""
     case = with_replay(case)
     case = with_comparator(case, best)
     case = with_memory(case)
     case = with_announced(case)
     case = with_tightening(case)
-    case = with_reaction(case)
     if check:
-        case = with_facts(case)
-        case = with_observations(case)
         case = with_checks(case, key)
-    case = with_feasibility(case)
-    return certificate_of(case)
+    return certificate_of(with_feasibility(case))
 
 
 def _opened(
@@ -121,23 +122,44 @@ def _opened(
     if given is None:
         played, scored = played.as_played(run.played), scored.as_played(run.problem)
     played, scored = played.for_data(given), scored.for_data(given)
-    case = Case(run, played, scored, _source(run, played, stream, seeds, data))
+    source = run.stream
+    if stream is not None and data is None:
+        source = as_stream(played.arrange(stream), horizon=run.horizon, seeds=seeds)
+    if data is None and isinstance(source, Adversary):
+        data = revealed_data(replace(run, played=played, stream=source))
+    if data is not None:
+        # What an adversary revealed can be held to what a model says of its parameters only now.
+        source = as_stream(played.arrange(data), seeds=run.seeds)
+    case = Case(run, played, scored, source)
     return case.noted(*coverage(case.learner, run.feedback))
 
 
-def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: Any) -> Stream | None:
-    source = run.stream
-    if stream is not None and data is None:
-        source = as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
-    if data is None and isinstance(source, Adversary):
-        data = revealed_data(replace(run, played=problem, stream=source))
-    # What an adversary revealed can be held to what a model says of its parameters only now.
-    return source if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
+def with_reaction(case: Case) -> Case:
+    """Add whether the data depend on the decisions, which some theorems exclude, as far as the run
+    says where they come from."""
+    run, why = case.run, ""
+    if case.source is not None and (case.played.previous or case.scored.previous):
+        why = "loss or constraints depend on the previous decision"
+    elif run.stream is None:
+        if not run.reacts:
+            return case
+        why = "the data came from an adversary, which sees decisions"
+    elif isinstance(run.stream, Adversary) and reacts_to_decisions(run.stream, run.first):
+        why = "the adversary reacts to the decisions"
+    if why:
+        names = Assumes.OBLIVIOUS, Assumes.STOCHASTIC
+        reaction = tuple(Assumption(str(name), REFUTED, why, {}) for name in names)
+    else:
+        why = "the data were given before the run"
+        if isinstance(run.stream, Adversary):
+            why = "what the adversary reveals does not depend on the decisions"
+        reaction = (Assumption(str(Assumes.OBLIVIOUS), VERIFIED, why),)
+    return replace(case, checks=(*case.checks, *reaction))
 
 
 def with_replay(case: Case) -> Case:
     """Refuse problems and data that are not those of the run, and add what its states tell."""
-    if case.source is None:
+    if case.source is None or case.seen is not None:  # a player has looked at its rounds itself
         return case
     again = check_same(case.run, case.played, case.scored, case.source)
     if again.path is not None:
@@ -196,6 +218,9 @@ def with_comparator(case: Case, best: Any = None) -> Case:
             f"{np.max(best.path_length):.6g} long" + (" at most." if case.run.seeds > 1 else ".")
         )
     regret = None if best is None else metrics.regret(case.run, best)
+    if regret is not None and not np.isfinite(regret).all():
+        regret = None
+        case = case.noted("Regret is missing because a round was observed without its loss.")
     return case.with_regret(POLICY_REGRET if previous else name, regret)
 
 
@@ -234,29 +259,6 @@ def with_announced(case: Case) -> Case:
     return replace(case, announced=announced)
 
 
-def with_reaction(case: Case) -> Case:
-    """Add whether the data depend on the decisions, which some theorems exclude, as far as the run
-    says where they come from."""
-    run, why = case.run, ""
-    if case.memory is not None:
-        why = "loss or constraints depend on the previous decision"
-    elif run.stream is None:
-        if not run.reacts:
-            return case
-        why = "the data came from an adversary, which sees decisions"
-    elif isinstance(run.stream, Adversary) and reacts_to_decisions(run.stream, run.first):
-        why = "the adversary reacts to the decisions"
-    if why:
-        names = Assumes.OBLIVIOUS, Assumes.STOCHASTIC
-        reaction = tuple(Assumption(str(name), REFUTED, why, {}) for name in names)
-    else:
-        why = "the data were given before the run"
-        if isinstance(run.stream, Adversary):
-            why = "what the adversary reveals does not depend on the decisions"
-        reaction = (Assumption(str(Assumes.OBLIVIOUS), VERIFIED, why),)
-    return replace(case, checks=(*case.checks, *reaction))
-
-
 def with_tightening(case: Case) -> Case:
     """Measure regret of the played problem as well, if its feasible set is smaller."""
     if case.source is None or case.moving:
@@ -269,29 +271,23 @@ def with_tightening(case: Case) -> Case:
     return case.with_regret(PLAYED_REGRET, metrics.regret(case.run, best.loss))
 
 
-def with_facts(case: Case) -> Case:
-    """Prove what can be proven of the problem that was played and its data."""
-    return replace(case, facts=facts_of(case.played, case.source))
-
-
-def with_observations(case: Case) -> Case:
-    """Look at the decision of every round."""
-    if case.source is None:
-        return case
-    decision = getattr(case.comparator, "decision", None)
-    return replace(case, seen=observe(case.run, case.played, case.source, decision))
-
-
 def with_checks(case: Case, key: jax.Array | None = None) -> Case:
-    """Check the assumptions against what was observed."""
-    if case.seen is None:
+    """Prove what can be proven of the problem that was played and its data, look at the decision of
+    every round, and check the assumptions against both."""
+    facts, seen = facts_of(case.played, case.source), case.seen
+    if seen is None and case.source is not None:
+        decision = getattr(case.comparator, "decision", None)
+        seen = observe(case.run, case.played, case.source, decision)
+    case = replace(case, facts=facts, seen=seen)
+    if seen is None:
         return case
     feasible = getattr(case.learner, "feasible", None)
-    checks = assumptions.check(case.played, case.source, key, case.seen, feasible, facts=case.facts)
+    rests = {name for guarantee in promised(case) for name in guarantee.assumptions}
+    checks = assumptions.check(case.played, case.source, key, seen, feasible, facts, rests)
     if case.scored is not case.played and case.source is not None:
         rounds = None
         if case.scored.constraints.takes_data:
-            rounds = assumptions.rounds_of(case.source, key, case.seen)
+            rounds = assumptions.rounds_of(case.source, key, seen.played)
         slater = assumptions.check_slater(case.scored, rounds, SCORED_SLATER)
         checks += () if slater is None else (slater,)
     if case.announced is not None:
@@ -315,7 +311,8 @@ def _best_fixed(
     """The best fixed decision of a problem, or None and the case with a note that says why."""
     if source is None:
         return None, case.noted(
-            "Regret is missing because this run has no stream. Pass stream=... to taut.certify."
+            "Regret is missing because there are no data; a player keeps no data, nor does a file. "
+            "Pass stream=..., the data of all rounds."
         )
     try:
         return hindsight(problem, source, horizon=case.run.horizon), case
@@ -324,24 +321,19 @@ def _best_fixed(
         detail = f"every decision of {whose} has max g >= {error.bound:.4g} in some round"
         refuted = Assumption(str(Assumes.FEASIBLE), REFUTED, detail, {"least violating": decision})
         case = replace(case, infeasible=case.infeasible or refuted)
-        return None, case.noted(_without_comparator(error, whose))
+        shown = np.array2string(decision, precision=4, threshold=12)
+        seed = "" if error.seed is None else f" of seed {error.seed}"
+        return None, case.noted(
+            f"Regret is missing because no fixed decision of {whose} is feasible in all rounds"
+            f"{seed}: every one has max g >= {error.bound:.4g} in some round. The least-violating "
+            f"decision is x = {shown}, with max g = {error.violation:.4g}. Decisions that change "
+            "are other comparators: pass best=taut.hindsight(problem, stream, "
+            'comparator="per-round"), or "shifting", to the certificate.'
+        )
     except NotCertified as error:
         return None, case.noted(
             f"Regret is missing because no decision of {whose} was proven to be the best: {error}."
         )
-
-
-def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
-    """Say that no fixed decision is feasible, and which one violates least."""
-    shown = np.array2string(np.asarray(error.decision), precision=4, threshold=12)
-    seed = "" if error.seed is None else f" of seed {error.seed}"
-    return (
-        f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: "
-        f"every one has max g >= {error.bound:.4g} in some round. The least-violating decision is "
-        f"x = {shown}, with max g = {error.violation:.4g}. Decisions that change are other "
-        'comparators: pass best=taut.hindsight(problem, stream, comparator="per-round"), or '
-        '"shifting", to the certificate.'
-    )
 
 
 _DECISION = object()

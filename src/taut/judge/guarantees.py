@@ -13,8 +13,8 @@ import numpy as np
 from .. import arguments
 from ..learners import QUANTITIES, Guarantee, Learner, Observed, Setting
 from ..learners.base import smallest
-from ..learners.bounds import tightening_cost
 from ..learners.protocols import uncovered
+from ..learners.theorem import tightening_cost
 from ..problem.domains.support import centre_of
 from ..problem.feedback import Feedback
 from ..problem.problem import Problem

@@ -14,29 +14,17 @@ from ..engine import Array
 from ..learners import Advised
 from ..learners.protocols import is_random
 from ..play.with_feedback import through
-from ..player.extremes import NAMES, Extreme
 from ..player.player import Player
+from ..player.steps import NAMES, Extreme
 from ..problem.problem import Problem
 from ..problem.streams import Stream, as_stream
 from ..runs.run import Run
 from ..runs.totals import Totals
 from .case import AnnouncedRun, Case
 from .certificate import Certificate
-from .certify import (
-    with_announced,
-    with_checks,
-    with_comparator,
-    with_facts,
-    with_feasibility,
-    with_memory,
-    with_observations,
-    with_replay,
-    with_states,
-)
+from .certify import judged, with_states
 from .guarantees import coverage
 from .observed import PLAYED, VIOLATING, Observations, losses_at
-from .rows import certificate_of
-from .views import ADAPTIVE_REGRET
 
 AGREE = 1e-4
 """Relative difference of losses up to which data count as those that were observed; players may
@@ -72,16 +60,11 @@ def certify_player(
             "player: got a player before its first round; expected one that has observed rounds"
         )
     case = _opened(player, stream, rounds, advice, forecast)
-    if case.source is not None and (case.played.previous or case.played.announced is not None):
-        return certificate_of(_played_again(case, best, check))
-    case = _with_announced(case, player)
-    case = _with_comparator(case, best)
-    case = _with_observations(case, player)
-    case = with_states(case, player.cuts_hold, player.correction, player._advice_facts())
-    if check:
-        case = with_facts(case)
-        case = with_checks(case)
-    return certificate_of(with_feasibility(case))
+    # With previous decisions or announced constraints the data tell more than the player keeps:
+    # its decisions are computed again from them, as for a simulation.
+    if case.source is None or not (case.played.previous or case.played.announced is not None):
+        case = _with_own_record(case, player)
+    return judged(case, best, check)
 
 
 def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any) -> Case:
@@ -152,39 +135,6 @@ def _not_a_run(player: Player, advised: bool) -> str:
     return "" if np.isfinite(player.totals.loss) else "a round was observed without its loss"
 
 
-def _played_again(case: Case, best: Any, check: bool) -> Case:
-    """Find out about a player with previous decisions or announced constraints what is found out
-    about a simulation: its decisions are computed again from the data."""
-    case = with_announced(with_memory(with_comparator(with_replay(case), best)))
-    if check:
-        case = with_checks(with_observations(with_facts(case)))
-    return with_feasibility(case)
-
-
-def _with_announced(case: Case, player: Player) -> Case:
-    """Note how many constraints were announced."""
-    if player.problem.announced is None:
-        return case
-    count, remembers = player._data.counts[1], player.problem.previous
-    return replace(case, announced=AnnouncedRun(case.run, player.problem, None, count, remembers))
-
-
-def _with_comparator(case: Case, best: Any) -> Case:
-    """Measure regret, if there are data or a comparator to measure it against."""
-    if best is None and case.source is None:
-        name = ADAPTIVE_REGRET if case.scored.previous else "regret"
-        return case.with_regret(name, None).noted(
-            "Regret is missing because a player keeps no data. Pass stream=..., the data of all "
-            "rounds, to certificate()."
-        )
-    case = with_comparator(case, best)
-    for name, regret in case.regrets.items():
-        if regret is not None and not np.isfinite(regret).all():
-            case = case.with_regret(name, None)
-            case = case.noted("Regret is missing because a round was observed without its loss.")
-    return case
-
-
 def _uncovered(player: Player) -> str:
     """Why the learner's guarantees do not apply to this player; empty if they do."""
     changed = player._changed
@@ -198,16 +148,21 @@ def _uncovered(player: Player) -> str:
     return ""
 
 
-def _with_observations(case: Case, player: Player) -> Case:
-    """What the player has seen; nothing if its problem was changed and it has seen no round
-    since."""
-    rounds = case.run.horizon
+def _with_own_record(case: Case, player: Player) -> Case:
+    """Add what the player kept of its rounds: its states, how many constraints were announced, and
+    what it has seen, unless its problem was changed and it has seen no round since."""
+    case = with_states(case, player.cuts_hold, player.correction, player._advice_facts())
+    problem, rounds = player.problem, case.run.horizon
+    if problem.announced is not None:
+        count = player._data.counts[1]
+        announced = AnnouncedRun(case.run, problem, None, count, problem.previous)
+        case = replace(case, announced=announced)
     found, history = player.extremes, player.history
     if found.since > player.round - 1:
         return case
     nowhere = Extreme(-np.inf, None, 0, np.zeros(player._shape))
     largest: dict[str, Any] = {name: getattr(found, name) or nowhere for name in NAMES}
-    domain = player.problem.domain
+    domain = problem.domain
     reach = float(np.linalg.norm(np.asarray(domain.centre))) + float(domain.radius)
     observed = np.isfinite(history.excess).all(axis=1)
     decisions = history.decision[observed].reshape(-1, *player._shape)

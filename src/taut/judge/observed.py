@@ -19,7 +19,7 @@ from ..engine import Array
 from ..learners import Observed
 from ..learners.clipping import Clipping, clip_of
 from ..play.replay import replayed
-from ..player.extremes import NAMES, Extreme
+from ..player.steps import NAMES, Extreme
 from ..problem.constraints import Constraints
 from ..problem.domains import Domain
 from ..problem.domains.support import centre_of
@@ -44,6 +44,10 @@ ENTRIES = 2**23
 """Entries of constraint gradients that are computed at a time at probes, at most."""
 WALK = 200
 """Steps of a walk from outside the domain to the feasible set."""
+
+
+def _length(vectors: Array) -> Array:
+    return np.asarray(np.linalg.norm(vectors, axis=-1))
 
 
 @dataclass(frozen=True)
@@ -98,27 +102,22 @@ class Observations:
 
 
 def observe(
-    run: Run,
-    problem: Problem | None = None,
-    stream: Stream | None = None,
-    comparator: Array | None = None,
+    run: Run, problem: Problem, source: Stream, comparator: Array | None = None
 ) -> Observations:
-    """Play a run again and look at every round.
+    """Look at every round of a run, of which decisions that it did not keep are played again.
 
     Arguments:
         run: of one learner.
-        problem: the problem that was played, for a run that was loaded from a file.
-        stream: its data, in the same case, or what an adversary revealed.
+        problem: the problem that was played.
+        source: its data; for an adversary, what it revealed.
         comparator: decisions, one per seed, at which losses are compared with those of the played
             decisions.
     """
-    problem = problem or run.played
-    if problem is None:
-        raise ValueError(
-            "problem: got None; expected the problem that was played, which a saved run does not "
-            "hold"
-        )
-    references = _references(problem, run.seeds, comparator)
+    references = sample_decisions(problem.domain, np.random.default_rng(0), REFERENCES)
+    references = np.broadcast_to(references, (run.seeds, *references.shape))
+    targets = np.asarray(comparator, float)
+    if targets.shape == (run.seeds, *problem.domain.shape):
+        references = np.concatenate([references, targets[:, None]], axis=1)
     keep = max(1, run.horizon * run.seeds // PLAYED)
     shape = problem.domain.shape
     largest: dict[str, Any] = {}
@@ -128,7 +127,10 @@ def observe(
     played: list[Array] = []
     violating, excess = np.zeros((0, *shape)), np.zeros(0)
     path, last, start = np.zeros(run.seeds), None, 0
-    for decisions, data in _chunks(run, problem, stream):
+    chunks: Iterable[tuple[Array, Any]] = replayed(run, problem, source)
+    if run.path is not None:  # the decisions of a short run
+        chunks = ((run.path, source.block(0, run.horizon)),)
+    for decisions, data in chunks:
         values = _looked_at(problem, decisions, data, references)
         for name in NAMES:
             seed, at = np.unravel_index(int(np.argmax(values[name])), values[name].shape)
@@ -143,13 +145,9 @@ def observe(
         path, last = path + _moves(decisions, last), np.asarray(decisions)[:, -1:]
         flat, worst = np.asarray(decisions).reshape(-1, *shape), values["excess"].ravel()
         played.append(flat[::keep])
-        top = np.argsort(-worst)[:VIOLATING]
-        violating, excess = (
-            np.concatenate([violating, flat[top]]),
-            np.concatenate([excess, worst[top]]),
-        )
+        both, excess = np.concatenate([violating, flat]), np.concatenate([excess, worst])
         top = np.argsort(-excess)[:VIOLATING]
-        violating, excess = violating[top], excess[top]
+        violating, excess = both[top], excess[top]
         start += decisions.shape[1]
     path = path + _moves(run.final.reshape(run.seeds, 1, *shape), last)
     return Observations(
@@ -165,14 +163,6 @@ def observe(
     )
 
 
-def _chunks(run: Run, problem: Problem, stream: Stream | None) -> Iterable[tuple[Array, Any]]:
-    """Decisions and data of all rounds: those that a short run keeps, or else played again."""
-    source = stream or run.stream
-    if run.path is not None and source is not None and not source.reacts:
-        return ((run.path, source.block(0, run.horizon)),)
-    return replayed(run, problem, stream)
-
-
 def _moves(decisions: Array, before: Array | None) -> Array:
     """The sum of the distances between decisions (seed, round, ...) and the ones before, by
     seed."""
@@ -180,15 +170,6 @@ def _moves(decisions: Array, before: Array | None) -> Array:
     steps = np.diff(np.asarray(together, float), axis=1)
     lengths: Array = np.sqrt(np.sum(steps**2, axis=tuple(range(2, steps.ndim)))).sum(axis=1)
     return lengths
-
-
-def _references(problem: Problem, seeds: int, comparator: Array | None) -> Array:
-    """Decisions at which the loss of every round is evaluated, (seed, k, *shape)."""
-    shared = sample_decisions(problem.domain, np.random.default_rng(0), REFERENCES)
-    references = np.broadcast_to(shared, (seeds, *shared.shape))
-    if comparator is None or np.shape(comparator) != (seeds, *problem.domain.shape):
-        return references
-    return np.concatenate([references, np.asarray(comparator, float)[:, None]], axis=1)
 
 
 def _looked_at(
@@ -224,7 +205,11 @@ def _facts(problem: Problem, references: Array, x: Array, z: Any, blocks: int) -
     others = loss_evaluation(problem, blocks).values(references, data)
     flat = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):
-        steep, slope, length = _length(rows), _length(slopes), _length(flat)
+        steep, slope, length = (
+            _length(rows),
+            _length(slopes),
+            _length(flat),
+        )
         highest, lowest = np.max(others, axis=-1), np.min(others, axis=-1)
         return {
             "loss_lipschitz": slope,
@@ -295,7 +280,10 @@ def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
         # f(y) - f(x) - <f'(x), y - x>: never negative for a convex function.
         excess_gap = there.values - here.values - rise
         worst = np.argmin(excess_gap, axis=-1)
-        slopes, far = _length(here.rows), _length(x) + _length(y)
+        slopes, far = (
+            _length(here.rows),
+            _length(x) + _length(y),
+        )
         scale = np.abs(here.values) + np.abs(there.values) + np.abs(rise) + slopes * far[..., None]
         steep = _length(here.slope)
         found = {
@@ -317,16 +305,14 @@ def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
     }
 
 
+def values_at(problem: Problem, points: Array, constraints: Constraints | None = None) -> Array:
+    """All values of constraints that do not change, (point, constraint)."""
+    return constraint_evaluation(problem, constraints).values(np.asarray(points)[:, None])[:, 0]
+
+
 def largest_values(problem: Problem, points: Array) -> Array:
     """The largest constraint value at each point, of constraints that do not change."""
-    at = np.asarray(points)[:, None]
-    return np.asarray(constraint_evaluation(problem).values(at)[:, 0].max(axis=1))
-
-
-def values_at(problem: Problem, constraints: Constraints, points: Array) -> Array:
-    """All values of constraints that do not change, (point, constraint)."""
-    at = np.asarray(points)[:, None]
-    return constraint_evaluation(problem, constraints).values(at)[:, 0].astype(float)
+    return np.asarray(values_at(problem, points).max(axis=1))
 
 
 def losses_at(problem: Problem, points: Array, data: Any) -> Array:
@@ -372,7 +358,3 @@ def _contains(_: None, domain: Domain, x: jax.Array, __: None) -> jax.Array:
 def entry(values: Array, i: Array) -> Array:
     """values[..., i] for an index of each row."""
     return np.take_along_axis(values, i[..., None], axis=-1)[..., 0]
-
-
-def _length(vectors: Array) -> Array:
-    return np.asarray(np.sqrt(np.sum(vectors**2, axis=-1)))

@@ -11,9 +11,9 @@ from .. import arguments
 from ..display import Displayed, Grid, Summary, brief, counted, number
 from ..engine import require_jax
 from ..learners import LEARNERS, Card, ClippedOGD, Guarantee, HalfSpace, Learner, Setting
-from ..learners.bounds import error_bound_from_slater
 from ..learners.protocols import Announced
 from ..learners.registry import DEFAULT
+from ..learners.theorem import error_bound_from_slater
 from ..problem.constants import SYMBOLS
 from ..problem.domains import Domain
 from ..problem.problem import Problem

@@ -62,6 +62,6 @@ def losses_of(problem: Problem, source: Stream, decisions: Array, horizon: int) 
     with double_precision():
         at = np.asarray(decisions, float)[:, None]
         for block in blocks(source, (horizon,)):
-            values = loss.repeated(block.blocks).values(at, block.data)
+            values = loss.repeated(block.repeats).values(at, block.data)
             found[:, block.start : block.stop] = values[:, : block.stop - block.start]
     return found

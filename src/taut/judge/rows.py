@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ..engine import Array
-from ..learners import QUANTITIES, Assumes, Guarantee, Setting
+from ..learners import QUANTITIES, Assumes, Guarantee
 from ..problem.domains.support import centre_of
 from ..runs import metrics
 from .assumptions import GIVEN, Assumption
 from .case import ANNOUNCED_VIOLATION, Case
 from .certificate import Certificate, Row
 from .facts.ranges import Limits, trivial_limits
-from .guarantees import Standing, against, setting_of, standing, translated, under_feedback
+from .guarantees import against, setting_of, standing, translated, under_feedback
 from .over_seeds import half_width
 from .views import POLICY_REGRET
 
@@ -55,27 +55,20 @@ class Measured(NamedTuple):
 def certificate_of(case: Case) -> Certificate:
     """The certificate of a case in which all has been measured and checked."""
     refuted = {assumption.name for assumption in case.checks if assumption.refuted}
-    setting = _setting(case)
-    promised = _promised(case, setting)
-    about_scored = translated(promised, case.played, case.scored, case.run.horizon, case.count)
+    found = promised(case)
+    about_scored = translated(found, case.played, case.scored, case.run.horizon, case.count)
     if case.memory is not None:
-        about_scored = case.memory.scored_guarantees(promised, about_scored)
+        about_scored = case.memory.scored_guarantees(found, about_scored)
     limits = trivial_limits(case.scored, case.run.horizon, case.source, refuted)
     rounding, mend = _rounding(case), _mend(case)
-    rows = tuple(
-        replace(
-            row,
-            noise=row.rounding / (1 if "peak" in row.quantity else case.run.horizon),
-            mend=mend if row.trivial and "violation" in row.quantity else "",
-        )
-        for measured in _measured(case, promised, about_scored, limits)
-        for row in _rows(measured, refuted, rounding[measured.quantity])
-    )
+    rows: tuple[Row, ...] = ()
+    for measured in _measured(case, found, about_scored, limits):
+        rows += tuple(_rows(measured, refuted, rounding[measured.quantity], case.run.horizon, mend))
     violating = None
     if case.run.excess is not None:
         counts = metrics.violating_rounds(case.run, above=rounding["peak violation"])
         violating = float(np.mean(counts)), float(np.max(counts))
-    notes = (*_clipped(case), *_corrected(case, setting, rows), *_undecided(limits, about_scored))
+    notes = (*_clipped(case), *_corrected(case, rows), *_undecided(limits, about_scored))
     return Certificate(
         repr(case.learner),
         case.run.horizon,
@@ -109,17 +102,18 @@ def _clipped(case: Case) -> tuple[str, ...]:
     )
 
 
-def _corrected(case: Case, setting: Setting, rows: tuple[Row, ...]) -> tuple[str, ...]:
+def _corrected(case: Case, rows: tuple[Row, ...]) -> tuple[str, ...]:
     """Say what observed feasibility moves take off the bound on regret, if there is one."""
     bounded = any("regret" in row.quantity and row.bound is not None for row in rows)
-    observed = setting.observed
-    if not bounded or observed is None or case.uncovered:
+    if not bounded or case.seen is None or case.uncovered:
         return ()
-    seen = observed if observed.advice is None else observed.advice
-    if seen.correction == 0:
+    correction = case.correction
+    if case.advised is not None:
+        correction = case.advised.observed(case.run.horizon).correction
+    if correction == 0:
         return ()
     return (
-        f"Moves back to the constraints and the domain take {seen.correction:.6g} off the bound on "
+        f"Moves back to the constraints and the domain take {correction:.6g} off the bound on "
         "regret.",
     )
 
@@ -133,25 +127,14 @@ def _mend(case: Case) -> str:
     return "state error_bound to get one"
 
 
-def _promised(case: Case, setting: Setting) -> tuple[Guarantee, ...]:
-    """What theory promises for the problem that was played."""
+def promised(case: Case) -> tuple[Guarantee, ...]:
+    """What theory promises for the problem that was played, given what is known of the run."""
     if case.uncovered:
         return tuple(Guarantee.none(one, "guarantees", case.uncovered) for one in QUANTITIES)
-    found = case.learner.guarantees(setting, case.run.horizon)
-    found = against(under_feedback(found, case.learner, case.run.feedback), case.moving)
-    name = str(Assumes.FEASIBLE)
-    if any(one.name == name for one in case.checks):
-        found = tuple(replace(one, assumptions=(*one.assumptions, name)) for one in found)
-    return found
-
-
-def _setting(case: Case) -> Setting:
-    """What bounds need to know about the problem that was played and about the run."""
-    observed = None if case.seen is None else case.seen.observed
-    if observed is not None and case.advised is not None:
-        observed = replace(observed, advice=case.advised.observed(case.run.horizon))
-    if observed is not None:
-        observed = replace(observed, correction=case.correction)
+    observed = None
+    if case.seen is not None:
+        advice = None if case.advised is None else case.advised.observed(case.run.horizon)
+        observed = replace(case.seen.observed, advice=advice, correction=case.correction)
     setting = setting_of(case.played, case.run.first, observed, case.facts)
     if case.run.first is None:  # the first decision may have been anywhere
         setting = replace(
@@ -163,20 +146,28 @@ def _setting(case: Case) -> Setting:
         )
     if case.moving:
         setting = replace(setting, path_length=float(np.max(case.comparator.path_length)))
-    return setting
+    found = case.learner.guarantees(setting, case.run.horizon)
+    found = against(under_feedback(found, case.learner, case.run.feedback), case.moving)
+    name = str(Assumes.FEASIBLE)
+    if any(one.name == name for one in case.checks):
+        found = tuple(replace(one, assumptions=(*one.assumptions, name)) for one in found)
+    return found
 
 
 def _measured(
-    case: Case, promised: tuple[Guarantee, ...], about_scored: tuple[Guarantee, ...], limits: Limits
+    case: Case,
+    about_played: tuple[Guarantee, ...],
+    about_scored: tuple[Guarantee, ...],
+    limits: Limits,
 ) -> Iterator[Measured]:
     """All quantities of the certificate, in the order of its rows."""
     for name, regret in case.regrets.items():
         bounds, limit = about_scored, limits.of_regret(case.run.totals.loss, regret)
         if name == PLAYED_REGRET:
-            bounds = promised
+            bounds = about_played
         if name == POLICY_REGRET:
             limit = None
-            bounds = () if case.memory is None else case.memory.policy_guarantees(promised)
+            bounds = () if case.memory is None else case.memory.policy_guarantees(about_played)
         yield Measured(name, "regret", regret, bounds, limit)
     if (
         case.advised is not None
@@ -194,40 +185,41 @@ def _measured(
         yield Measured(ANNOUNCED_VIOLATION, "peak violation", peak, bounds, None)
 
 
-def _rows(measured: Measured, refuted: set[str], rounding: float) -> Iterator[Row]:
-    """A row with the bound on every seed, and one with the bound on the mean if there is any."""
+def _rows(
+    measured: Measured, refuted: set[str], rounding: float, rounds: int = 1, mend: str = ""
+) -> Iterator[Row]:
+    """A row with the bound on every seed, and one with the bound on the mean if there is any.
+
+    Arguments:
+        measured: what the rows are about.
+        refuted: the names of assumptions.
+        rounding: how far rounding can have moved the measured value.
+        rounds: so many numbers are added up in it, unless it is a peak.
+        mend: what would give a useful bound on a violation.
+    """
+    values, limit = measured.values, measured.limit
     for expected in (False, True):
         candidates = (g for g in measured.guarantees if g.expected == expected)
         chosen = standing(candidates, refuted)[measured.quantity]
-        if not expected:
-            yield _row(measured.name, measured, chosen, rounding)
-        elif chosen.guarantee is not None:
-            yield _row(f"{measured.name}, mean over seeds", measured, chosen, rounding)
-
-
-def _row(name: str, measured: Measured, chosen: Standing, rounding: float) -> Row:
-    values, guarantee, limit = measured.values, chosen.guarantee, measured.limit
-    bound = None if guarantee is None else guarantee.bound
-    row = Row(
-        name,
-        None,
-        None,
-        guarantee,
-        chosen.refuted,
-        chosen.reasons,
-        trivial=bound is not None and limit is not None and bound >= limit,
-        limit=limit,
-    )
-    if values is None:
-        return row
-    expected = guarantee is not None and guarantee.expected
-    return replace(
-        row,
-        mean=float(np.mean(values)),
-        worst=float(np.max(values)),
-        rounding=rounding,
-        half_interval=half_width(values) if expected else math.inf,
-    )
+        bound = None if chosen.guarantee is None else chosen.guarantee.bound
+        if expected and chosen.guarantee is None:
+            continue
+        trivial = bound is not None and limit is not None and bound >= limit
+        known = rounding if values is not None else 0.0
+        yield Row(
+            measured.name + (", mean over seeds" if expected else ""),
+            None if values is None else float(np.mean(values)),
+            None if values is None else float(np.max(values)),
+            chosen.guarantee,
+            chosen.refuted,
+            chosen.reasons,
+            trivial=trivial,
+            limit=limit,
+            rounding=known,
+            noise=known / (1 if "peak" in measured.name else rounds),
+            half_interval=half_width(values) if expected and values is not None else math.inf,
+            mend=mend if trivial and "violation" in measured.name else "",
+        )
 
 
 def _that_matter(checks: tuple[Assumption, ...], rows: tuple[Row, ...]) -> tuple[Assumption, ...]:

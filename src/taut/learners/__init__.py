@@ -2,83 +2,43 @@
 cards.
 
 Read `base` first (the contract), then `clipped_ogd` (an example), `protocols` (what a method may
-offer besides) and `registry` (names); formulas are in `bounds`.
+offer besides) and `registry` (names); `theorem` is what formulas of bounds share.
 """
 
-from .advised import Advised
-from .averaged import Averaged
-from .bandit import OnePoint, TwoPoint
+from .advised import Advised as Advised
+from .averaged import Averaged as Averaged
+from .bandit import OnePoint as OnePoint, TwoPoint as TwoPoint
 from .base import (
-    QUANTITIES,
-    Assumes,
-    Guarantee,
-    Learner,
-    MultiplierState,
-    Observed,
-    Setting,
-    State,
-    learner_dataclass,
+    QUANTITIES as QUANTITIES,
+    Assumes as Assumes,
+    Guarantee as Guarantee,
+    Learner as Learner,
+    MultiplierState as MultiplierState,
+    Observed as Observed,
+    Setting as Setting,
+    State as State,
+    learner_dataclass as learner_dataclass,
 )
-from .block_frank_wolfe import BlockFrankWolfe
-from .bounded_game import BoundedGame
-from .bounds.theorem import OutsideTheorem
-from .card import Card, Growth
-from .clipped_ogd import ClippedOGD
-from .delay_tolerant import DelayTolerant
-from .doubling import Doubling
-from .drift_plus_penalty import DriftPlusPenalty
-from .dual_mirror import DualMirror
-from .half_space.method import HalfSpace
-from .no_slater import NoSlater
-from .projected_ogd import ProjectedOGD
-from .registry import LEARNERS, learner, register_learner
-from .saddle_point import SaddlePoint
-from .step_experts import StepExperts
+from .block_frank_wolfe import BlockFrankWolfe as BlockFrankWolfe
+from .bounded_game import BoundedGame as BoundedGame
+from .card import Card as Card, Growth as Growth
+from .clipped_ogd import ClippedOGD as ClippedOGD
+from .delay_tolerant import DelayTolerant as DelayTolerant
+from .doubling import Doubling as Doubling
+from .drift_plus_penalty import DriftPlusPenalty as DriftPlusPenalty
+from .dual_mirror import DualMirror as DualMirror
+from .half_space.method import HalfSpace as HalfSpace
+from .no_slater import NoSlater as NoSlater
+from .projected_ogd import ProjectedOGD as ProjectedOGD
+from .registry import LEARNERS as LEARNERS, learner as learner, register_learner as register_learner
+from .saddle_point import SaddlePoint as SaddlePoint
+from .step_experts import StepExperts as StepExperts
 from .surrogate import (
-    ExponentialPotential,
-    OptimisticSurrogate,
-    QuadraticPotential,
-    StrongSurrogate,
-    Surrogate,
+    ExponentialPotential as ExponentialPotential,
+    OptimisticSurrogate as OptimisticSurrogate,
+    QuadraticPotential as QuadraticPotential,
+    StrongSurrogate as StrongSurrogate,
+    Surrogate as Surrogate,
 )
-from .yu_neely import YuNeely
-
-__all__ = [
-    "LEARNERS",
-    "QUANTITIES",
-    "Advised",
-    "Assumes",
-    "Averaged",
-    "BlockFrankWolfe",
-    "BoundedGame",
-    "Card",
-    "ClippedOGD",
-    "DelayTolerant",
-    "Doubling",
-    "DriftPlusPenalty",
-    "DualMirror",
-    "ExponentialPotential",
-    "Growth",
-    "Guarantee",
-    "HalfSpace",
-    "Learner",
-    "MultiplierState",
-    "NoSlater",
-    "Observed",
-    "OnePoint",
-    "OptimisticSurrogate",
-    "OutsideTheorem",
-    "ProjectedOGD",
-    "QuadraticPotential",
-    "SaddlePoint",
-    "Setting",
-    "State",
-    "StepExperts",
-    "StrongSurrogate",
-    "Surrogate",
-    "TwoPoint",
-    "YuNeely",
-    "learner",
-    "learner_dataclass",
-    "register_learner",
-]
+from .theorem import OutsideTheorem as OutsideTheorem
+from .yu_neely import YuNeely as YuNeely

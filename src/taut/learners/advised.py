@@ -16,8 +16,11 @@ No range and no horizon is needed. The learner takes its own step from e_0, and 
 the round reveals at x_t besides its own. The formulas never divide by Delta before they subtract:
 while Delta is 0, the experts with the least L have equal weights.
 
-The theorems are C1 to C3 of `docs/theory.md`. They are about the path that was played: if losses
-depend on the previous decision, an adviser alone might have come by other previous decisions.
+With s_t the range of the losses in round t and S the largest of them, the mixture is behind its
+best expert by at most Delta_{T-1} + Delta_T <= sqrt(ln K sum_t s_t^2) + 2 S (de Rooij, van Erven,
+Grunwald & Koolen, 2014). The theorems are C1 to C3 of `docs/theory.md`. They are about the path
+that was played: if losses depend on the previous decision, an adviser alone might have come by
+other previous decisions.
 """
 
 from __future__ import annotations
@@ -34,7 +37,6 @@ from jax import lax
 from .. import arguments
 from ..problem.domains.base import finfo
 from ..problem.rounds import FullInformation, MeasuredRound, Round
-from . import bounds
 from .base import (
     Assumes,
     Guarantee,
@@ -56,6 +58,7 @@ from .protocols import (
     multiplier_of,
     seeded,
 )
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
 
 Project = Callable[[jax.Array], jax.Array]
 
@@ -334,7 +337,7 @@ class Advised(StepsFromDecision, Learner):
             return own.become("regret", (own.bound or 0.0) + known.gap, source)
         cost = setting.evaluate(
             "regret",
-            bounds.advice_regret,
+            advice_regret,
             source,
             horizon=horizon,
             experts=1 + self.advisers,
@@ -412,3 +415,24 @@ def _with_slope(slopes: jax.Array, gradient: jax.Array, clip: float | None) -> j
             excess + (length - accepted),
         ]
     )
+
+
+@formula
+def advice_regret(
+    *, horizon: Count, experts: Count, diameter: Positive, loss_lipschitz: NonNegative
+) -> float:
+    r"""G_f D (sqrt(T ln K) + 2), before a run; afterwards the observed Delta_{T-1} + Delta_T is
+    smaller.
+
+    Arguments:
+        horizon: T.
+        experts: K, the learner and the advisers.
+        diameter: D, of the domain.
+        loss_lipschitz: G_f.
+
+    >>> round(advice_regret(horizon=100, experts=2, diameter=2.0, loss_lipschitz=1.0), 3)
+    20.651
+    """
+    if experts < 2:
+        raise OutsideTheorem(f"experts: got {experts}; expected the learner and an adviser")
+    return loss_lipschitz * diameter * (math.sqrt(horizon * math.log(experts)) + 2)

@@ -1,5 +1,5 @@
 r"""Averaged rows: estimate every constraint row from noisy observations, subtract a margin, then
-take the learner's step.
+take the learner's step (docs/theory.md, N1 to N3).
 
     estimate_t,i  of g_i from all rounds so far,  margin_t = sigma sqrt(2 rate_t ln(m T^2))
     x_{t+1} = step of the learner with estimate_t,i - margin_t in place of g_i
@@ -7,6 +7,11 @@ take the learner's step.
 Clipping comes after averaging, so its bias vanishes as the averages converge; a method that clips
 each observed value keeps that bias for ever. Rows are estimated one by one, never their maximum:
 the largest of several noisy values is biased as well.
+
+Averages of t sigma-sub-Gaussian errors exceed sigma sqrt(2 ln(m T^2) / t) with probability at most
+2 / (m T^2), so all margins hold with probability 1 - 2/T. Then every feasible decision satisfies
+what the step projects on, so regret is that of half-space learners (H1, H2). The next decision
+satisfies it too, so g_i(x_{t+1}) is at most twice the margin.
 """
 
 from __future__ import annotations
@@ -25,8 +30,7 @@ from ..problem.constants import Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.feedback import Batched, Feedback, Noisy
-from ..problem.rounds import Round
-from . import bounds
+from ..problem.rounds import Round, RoundSeen, with_jacobian
 from .base import (
     BASE,
     Assumes,
@@ -35,14 +39,20 @@ from .base import (
     Setting,
     first_round,
     learner_dataclass,
+    sizes,
 )
-from .bounds.averaged import LEFT_OVER
-from .bounds.theorem import OutsideTheorem
 from .card import ROOT, Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
-from .half_space.method import HalfSpace, sizes
+from .half_space.method import HalfSpace
 from .protocols import is_random, multiplier_of, seeded
 from .schedules import Constant, check_non_negative
+from .theorem import (
+    Count,
+    NonNegative,
+    OutsideTheorem,
+    Positive,
+    formula,
+)
 
 ROWS = ("affine", "smooth", "convex")
 
@@ -57,34 +67,21 @@ class AveragedState(NamedTuple):
     estimate: Affine | Smooth | Held
 
 
-class _EstimatedRound:
+class _EstimatedRound(RoundSeen):
     """A round with estimated constraints, and with the mean gradient of a block if the decision is
     held."""
 
     def __init__(
         self, round: Round, values: jax.Array, slopes: jax.Array, slope: jax.Array | None = None
     ) -> None:
-        self.round, self.values, self.slopes, self.slope = round, values, slopes, slope
-
-    def loss(self, x: jax.Array) -> jax.Array:
-        return self.round.loss(x)
+        super().__init__(round)
+        self.values, self.slopes, self.slope = values, slopes, slope
 
     def gradient(self, x: jax.Array) -> jax.Array:
         return self.round.gradient(x) if self.slope is None else self.slope
 
     def constraints(self, x: jax.Array) -> Linearisation:
-        slopes = self.slopes.reshape(-1, *x.shape)
-        return Linearisation(
-            self.values,
-            lambda weights: jnp.tensordot(weights, slopes, axes=1),
-            lambda direction: jnp.tensordot(slopes, direction, axes=direction.ndim),
-        )
-
-    def project(self, x: jax.Array) -> jax.Array:
-        return self.round.project(x)
-
-    def minimise(self, direction: jax.Array) -> jax.Array:
-        return self.round.minimise(direction)
+        return with_jacobian(self.values, self.slopes.reshape(-1, *x.shape))
 
 
 @learner_dataclass
@@ -160,13 +157,13 @@ class Averaged(Learner):
         arguments.one_of("rows", rows, ROWS)
         rounds = arguments.count("horizon", horizon)
         radius, diameter = sizes(domain, constants)
-        (slope,) = constants.need("loss_lipschitz")
+        (slope,) = constants.positive("loss_lipschitz")
         held = (
             max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
         )
         held = held if rows == "convex" else 1
         (bend,) = constants.need("constraint_smoothness") if rows == "smooth" else (None,)
-        eta = radius / (arguments.positive("loss_lipschitz", slope) * math.sqrt(-(-rounds // held)))
+        eta = radius / (slope * math.sqrt(-(-rounds // held)))
         one = constants.constraint_count == 1
         inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")
         return cls(inner, rounds, sigma, gradient_sigma, bend, held, rows)
@@ -354,19 +351,7 @@ class Averaged(Learner):
                         self._also(one, source, self._in_blocks(one, setting, horizon))
                     )
         else:
-            one_row = setting.constants.constraint_count == 1
-            needs = () if one_row else ("constraint_lipschitz",)
-            formula = self._affine if self.rows == "affine" else self._smooth
-            found = setting.evaluate(
-                "violation",
-                formula,
-                source,
-                needs,
-                self._assumes(),
-                horizon=horizon,
-                setting=setting,
-            )
-            yield from self._violation(found)
+            yield from self._violation(self._of_estimates(source, setting, horizon))
 
     def _violation(self, found: Guarantee) -> Iterator[Guarantee]:
         yield found
@@ -384,62 +369,61 @@ class Averaged(Learner):
             one, source=source, bound=bound, assumptions=rests if one.bound is not None else ()
         )
 
-    def _affine(
-        self,
-        *,
-        constraint_count: int,
-        horizon: int,
-        setting: Setting,
-        constraint_lipschitz: float = 0.0,
-    ) -> float:
-        return bounds.averaged_violation(
-            horizon=horizon,
-            sigma=self._scale(horizon, constraint_count),
-            constraint_count=constraint_count,
-            initial_violation=_start(setting),
-            gradient_sigma=float(self.gradient_sigma),
-            size=setting.size,
-            radius=setting.diameter,
-            left_over=LEFT_OVER * constraint_lipschitz * setting.diameter,
-        )
-
-    def _smooth(
-        self,
-        *,
-        constraint_count: int,
-        constraint_smoothness: float,
-        slater: float,
-        loss_lipschitz: float,
-        horizon: int,
-        setting: Setting,
-        constraint_lipschitz: float = 0.0,
-    ) -> float:
-        if float(self.smoothness) < constraint_smoothness * (1 - 1e-12):
-            raise OutsideTheorem(
-                f"smoothness is {float(self.smoothness):g}, below L = {constraint_smoothness:g}"
+    def _of_estimates(self, source: str, setting: Setting, horizon: int) -> Guarantee:
+        """The violation by N1 or N2."""
+        known, start = setting.constants, setting.initial_violation
+        smooth, eta = self.rows == "smooth", getattr(self.learner, "eta", None)
+        bend, least = float(self.smoothness or 0.0), known.constraint_smoothness or 0.0
+        why = ""
+        if start is None:
+            why = "the violation of the first decision is not known"
+        elif smooth and bend < least * (1 - 1e-12):
+            why = f"smoothness is {bend:g}, below L = {least:g}"
+        elif smooth and not isinstance(eta, Constant):
+            why = "the step must be constant"
+        if why:
+            return Guarantee.none("violation", source, why)
+        several = known.constraint_count != 1
+        slope = (known.constraint_lipschitz or 0.0) if several else 0.0
+        needs = ("constraint_lipschitz",) if several else ()
+        numbers: dict[str, Any] = {
+            "horizon": horizon,
+            "sigma": self._scale(horizon, known.constraint_count or 1),
+            "initial_violation": start,
+        }
+        if not smooth:
+            return setting.evaluate(
+                "violation",
+                averaged_violation,
+                source,
+                needs,
+                self._assumes(),
+                gradient_sigma=float(self.gradient_sigma),
+                size=setting.size,
+                radius=setting.diameter,
+                left_over=LEFT_OVER * slope * setting.diameter,
+                **numbers,
             )
-        eta = getattr(self.learner, "eta", None)
-        if not isinstance(eta, Constant):
-            raise OutsideTheorem("the step must be constant")
-        return bounds.averaged_smooth_violation(
-            horizon=horizon,
-            sigma=self._scale(horizon, constraint_count),
-            constraint_count=constraint_count,
-            initial_violation=_start(setting),
-            constraint_smoothness=float(self.smoothness),
-            slater=slater,
-            diameter=setting.diameter,
-            longest=float(eta.value) * loss_lipschitz,
+        assert isinstance(eta, Constant)
+        return setting.evaluate(
+            "violation",
+            averaged_smooth_violation,
+            source,
+            (*needs, "constraint_smoothness", "loss_lipschitz"),
+            self._assumes(),
+            constraint_smoothness=bend,
+            longest=float(eta.value) * (known.loss_lipschitz or 0.0),
             rate=float(self.horizon) ** (-2 / 3),
-            several=constraint_count > 1,
-            constraint_lipschitz=constraint_lipschitz,
+            several=several,
+            constraint_lipschitz=slope,
+            **numbers,
         )
 
     def _in_blocks(self, one: Guarantee, setting: Setting, horizon: int) -> float | None:
         count = setting.constants.constraint_count
         if one.bound is None or count is None:
             return None
-        return bounds.averaged_block_violation(
+        return averaged_block_violation(
             horizon=horizon,
             block=int(self.block),
             sigma=self._scale(horizon, count),
@@ -456,10 +440,135 @@ class Averaged(Learner):
         return float(self.sigma) * math.sqrt(longer / shorter) if shorter > 0 else float(self.sigma)
 
 
-def _start(setting: Setting) -> float:
-    if setting.initial_violation is None:
-        raise OutsideTheorem("the violation of the first decision is not known")
-    return setting.initial_violation
+LEFT_OVER = math.pi**2 / 6 - 1
+"""The sum over t >= 1 of 1 / (t + 1)^2: sweeps stop when all rows hold within D / (t + 1)^2."""
+LONGEST = 2**20
+"""Rounds for which the recursion of N2 is evaluated at most."""
+
+
+@formula
+def averaged_margin(
+    *, sigma: NonNegative, horizon: Count, constraint_count: Count, rate: float
+) -> float:
+    r"""sigma sqrt(2 rate ln(m T^2)): the margin of an average whose squared weights add up to
+    `rate`, 1/t for a mean."""
+    return sigma * math.sqrt(2 * rate * math.log(constraint_count * horizon**2))
+
+
+@formula
+def averaged_violation(
+    *,
+    horizon: Count,
+    sigma: NonNegative,
+    constraint_count: Count,
+    initial_violation: NonNegative,
+    gradient_sigma: NonNegative = 0.0,
+    size: int = 1,
+    radius: float = 0.0,
+    left_over: float = 0.0,
+) -> float:
+    r"""Violation of m affine rows: v_1 + 4 sigma sqrt(2 T ln(m T^2)), with probability 1 - 2/T
+    (N1).
+
+    v_{t+1} <= 2 margin_t and sum_t 1/sqrt(t) <= 2 sqrt(T). If gradients are noisy too, the estimate
+    must be right at x_{t+1}, which depends on the noise: the error of the mean gradient adds 2 R
+    gamma sqrt(2 d T ln(d m T^2)), gamma being its parameter in each of d coordinates, and the
+    probability is 1 - 4/T.
+
+    Arguments:
+        sigma: the errors of the observed linear model at any one decision are sigma-sub-Gaussian.
+        gradient_sigma: gamma.
+        size: d.
+        radius: the largest distance of a decision from the domain's centre.
+        left_over: the sum over rounds of what sweeps over several rows leave of the estimated rows;
+            0 for one row.
+    """
+    margins = averaged_margin(
+        sigma=sigma, horizon=horizon, constraint_count=constraint_count, rate=1.0
+    )
+    margins = margins * 2 * math.sqrt(horizon)
+    if gradient_sigma > 0:
+        log = math.log(size * constraint_count * horizon**2)
+        margins += radius * gradient_sigma * math.sqrt(2 * size * log) * math.sqrt(horizon)
+    return initial_violation + 2 * margins + left_over
+
+
+@formula
+def averaged_smooth_violation(
+    *,
+    horizon: Count,
+    sigma: NonNegative,
+    constraint_count: Count,
+    initial_violation: NonNegative,
+    constraint_smoothness: NonNegative,
+    slater: Positive,
+    diameter: Positive,
+    longest: float,
+    rate: Positive,
+    several: bool = False,
+    constraint_lipschitz: float = 0.0,
+) -> float:
+    r"""Violation of L-smooth rows with exact gradients, with probability 1 - 4/T (N2): O(T^(2/3)
+    sqrt(log T)) for rate T^(-2/3).
+
+    The recursion of docs/theory.md, N2, evaluated round by round: bounds on u_t = [estimate -
+    margin]_+, on the bias of the estimate, on the move and on the violation. All of its maps
+    increase, so upper bounds stay upper bounds.
+
+    Arguments:
+        slater: e, the slack of one decision in all rows.
+        longest: the longest gradient step, eta G_f.
+        rate: a, the least weight of the newest value; weights are max(a, 1/t).
+        several: whether sweeps over several rows replace the exact projection.
+        constraint_lipschitz: G_g, for what the sweeps leave.
+    """
+    if horizon > LONGEST:
+        raise OutsideTheorem(
+            f"the bound is a recursion over rounds, which is evaluated for at most {LONGEST} of "
+            "them"
+        )
+    if rate > 1:
+        raise ValueError(f"rate: got {rate:g}; expected at most 1, the weight of the newest value")
+    bend, width = constraint_smoothness, diameter
+    unit = averaged_margin(
+        sigma=sigma, horizon=horizon, constraint_count=constraint_count, rate=1.0
+    )
+    v = u = initial_violation
+    bias, weight, total = 0.0, 1.0, v
+    for t in range(1, horizon):
+        margin = bias + unit * math.sqrt(weight)
+        back = width * u / (u + slater)
+        left = constraint_lipschitz * width / (t + 1) ** 2 if several else 0.0
+        move = (longest + 2 * back) ** 2 if several else longest**2 + back**2
+        weight = max(rate, 1 / (t + 1))
+        v = 2 * margin + bend * move / 2 + left
+        u = min(v, (1 - weight) * (3 * bend * move / 8 + left) + weight * (v + unit))
+        bias = (1 - weight) * (bias + bend * move / 8)
+        total += v
+    return total
+
+
+@formula
+def averaged_block_violation(
+    *,
+    horizon: Count,
+    block: Count,
+    sigma: NonNegative,
+    constraint_count: Count,
+    violation: NonNegative,
+) -> float:
+    r"""Violation in blocks of B rounds: B (2 N margin + V_N), N = ceil(T / B), margin = sigma
+    sqrt(2 ln(m T^2) / B) (N3).
+
+    In block k the largest row is at most 2 margin + G_g r_k, r_k the distance of the decision from
+    the half-space of its estimate, and V_N bounds G_g sum r_k: H1's bound on the violation over N
+    rounds.
+    """
+    blocks = -(-horizon // block)
+    margin = averaged_margin(
+        sigma=sigma, horizon=horizon, constraint_count=constraint_count, rate=1 / block
+    )
+    return block * (2 * blocks * margin + violation)
 
 
 _OURS = "docs/theory.md, Noise"

@@ -1,4 +1,5 @@
-r"""Bandit learners: gradients are estimated from the values at the points that are played.
+r"""Bandit learners: gradients are estimated from the values at the points that are played
+(docs/theory.md, B1 and B2).
 
     l_t = f_t + mu max_i [g_{t,i}]_+,   u uniform on the unit sphere
     two points:   play x_t + delta u and x_t - delta u,
@@ -9,12 +10,17 @@ r"""Bandit learners: gradients are estimated from the values at the points that 
 
 Constraints enter through an exact penalty, because only values are seen. The step is that of
 another learner, which gets z as the gradient of its loss and no constraint.
+
+l_t is G = G_f + mu G_g Lipschitz. The mean of z is the gradient of a smoothed l_t. With two points
+E |z|^2 <= d^2 / (d - 1) G^2 (1 if d = 1): that is Poincare's inequality on the sphere, whose
+constant is 1 / (d - 1). With one point |z| <= (d / delta) max |l_t|.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -28,12 +34,17 @@ from ..problem.constants import Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.feedback import Bandit, Feedback
-from ..problem.rounds import Round
-from . import bounds
+from ..problem.rounds import Round, RoundSeen, with_jacobian
 from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import Card, Growth
 from .half_space.method import HalfSpace
 from .schedules import Constant, check_positive
+from .theorem import (
+    Count,
+    NonNegative,
+    Positive,
+    formula,
+)
 
 
 class BanditState(NamedTuple):
@@ -49,19 +60,14 @@ class BanditState(NamedTuple):
     key: jax.Array
 
 
-class _ShrunkRound:
+class _ShrunkRound(RoundSeen):
     """What the inner learner sees: an estimated gradient, no constraint, and the shrunk domain."""
 
     def __init__(
         self, round: Round, slope: jax.Array, value: jax.Array, centre: jax.Array, factor: jax.Array
     ) -> None:
-        self.round, self.slope, self.value, self.centre, self.factor = (
-            round,
-            slope,
-            value,
-            centre,
-            factor,
-        )
+        super().__init__(round)
+        self.slope, self.value, self.centre, self.factor = slope, value, centre, factor
 
     def loss(self, x: jax.Array) -> jax.Array:
         return self.value
@@ -70,11 +76,7 @@ class _ShrunkRound:
         return self.slope
 
     def constraints(self, x: jax.Array) -> Linearisation:
-        return Linearisation(
-            -jnp.ones((1,), x.dtype),
-            lambda weights: jnp.zeros_like(x),
-            lambda direction: jnp.zeros((1,), x.dtype),
-        )
+        return with_jacobian(-jnp.ones((1,), x.dtype), jnp.zeros((1, *x.shape), x.dtype))
 
     def project(self, x: jax.Array) -> jax.Array:
         # Pi onto c + s (B - c) is c + s (Pi_B(c + (x - c) / s) - c).
@@ -85,9 +87,9 @@ class _ShrunkRound:
         return self.centre + self.factor * (self.round.minimise(direction) - self.centre)
 
 
+@dataclass(frozen=True)
 class _BanditLearner(Learner):
-    """What both kinds have in common; subclasses say which points are played and how gradients are
-    estimated."""
+    """What both kinds have in common."""
 
     learner: Learner
     delta: Any
@@ -96,6 +98,25 @@ class _BanditLearner(Learner):
     centre: Any
     count: ClassVar[int]
     """The number of points per round."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, Learner):
+            raise TypeError(
+                f"learner: got {self.learner!r}; expected a learner, as "
+                f"{type(self).__name__}.tuned builds it"
+            )
+        for name in ("delta", "penalty", "inner_radius"):
+            check_positive(name, getattr(self, name))
+        if isinstance(self.centre, (str, complex)) or not np.all(np.isfinite(self.centre)):
+            raise TypeError(
+                f"centre: got {arguments.shown(self.centre)}; expected a point of the domain"
+            )
+        known = (self.delta, self.inner_radius)
+        if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
+            raise ValueError(
+                f"delta: got {known[0]:g}; expected less than the inner radius of the domain, "
+                f"{known[1]:g}"
+            )
 
     @property
     def random(self) -> bool:
@@ -170,62 +191,44 @@ class _BanditLearner(Learner):
             return
         rests = (*BASE, Assumes.OBLIVIOUS, *((Assumes.LOSS_VALUES,) if self.count == 1 else ()))
 
-        def total(
-            *, radius: float, loss_lipschitz: float, constraint_lipschitz: float, **known: float
-        ) -> float:
-            slope = loss_lipschitz + float(self.penalty) * constraint_lipschitz
-            return bounds.bandit_expected_regret(
-                horizon=horizon,
-                eta=float(eta.value),
-                delta=float(self.delta),
-                inner_radius=float(self.inner_radius),
-                radius=radius,
-                lipschitz=slope,
-                second_moment=self._second_moment(setting.size, slope, **known),
-            )
-
-        def violation(*, loss_range: float, **known: float) -> float:
-            more = {"loss_range": loss_range} if self.count == 1 else {}
-            return bounds.bandit_expected_violation(
-                horizon=horizon,
-                regret=total(**known, **more),
-                penalty=float(self.penalty),
-                loss_range=loss_range,
-            )
-
-        needs = ("loss_range", "constraint_range") if self.count == 1 else ()
-        yield setting.evaluate("regret", total, source, needs, rests, expected=True)
-        needs = ("radius", "loss_lipschitz", "constraint_lipschitz", *needs)
-        found = setting.evaluate("violation", violation, source, needs, rests, expected=True)
+        known, penalty, delta = setting.constants, float(self.penalty), float(self.delta)
+        slope = (known.loss_lipschitz or 0.0) + penalty * (known.constraint_lipschitz or 0.0)
+        needs: tuple[str, ...] = ("loss_lipschitz", "constraint_lipschitz")
+        if self.count == 2:
+            moment = two_point_moment(size=setting.size) * slope**2
+        else:
+            reach = (known.loss_range or 0.0) + penalty * (known.constraint_range or 0.0)
+            moment = (setting.size * reach / delta) ** 2
+            needs = (*needs, "loss_range", "constraint_range")
+        regret = setting.evaluate(
+            "regret",
+            bandit_expected_regret,
+            source,
+            needs,
+            rests,
+            expected=True,
+            horizon=horizon,
+            eta=float(eta.value),
+            delta=delta,
+            inner_radius=float(self.inner_radius),
+            lipschitz=slope,
+            second_moment=moment,
+        )
+        yield regret
+        found = setting.evaluate(
+            "violation",
+            bandit_expected_violation,
+            source,
+            ("radius", *needs),
+            rests,
+            expected=True,
+            horizon=horizon,
+            regret=regret.bound,
+            penalty=penalty,
+        )
         yield found
         if found.bound is not None:
             yield found.become("excess")
-
-    def _second_moment(self, size: int, slope: float, **known: float) -> float:
-        if self.count == 2:
-            return bounds.two_point_moment(size=size) * slope**2
-        reach = known["loss_range"] + float(self.penalty) * known["constraint_range"]
-        return (size * reach / float(self.delta)) ** 2
-
-
-def _check(learner: Any) -> None:
-    if not isinstance(learner.learner, Learner):
-        raise TypeError(
-            f"learner: got {learner.learner!r}; expected a learner, as "
-            f"{type(learner).__name__}.tuned builds it"
-        )
-    for name in ("delta", "penalty", "inner_radius"):
-        check_positive(name, getattr(learner, name))
-    if isinstance(learner.centre, (str, complex)) or not np.all(np.isfinite(learner.centre)):
-        raise TypeError(
-            f"centre: got {arguments.shown(learner.centre)}; expected a point of the domain"
-        )
-    known = (learner.delta, learner.inner_radius)
-    if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
-        raise ValueError(
-            f"delta: got {known[0]:g}; expected less than the inner radius of the domain, "
-            f"{known[1]:g}"
-        )
 
 
 @learner_dataclass
@@ -250,15 +253,6 @@ class TwoPoint(_BanditLearner):
 
     count: ClassVar[int] = 2
 
-    learner: Learner
-    delta: Any
-    penalty: Any
-    inner_radius: Any
-    centre: Any
-
-    def __post_init__(self) -> None:
-        _check(self)
-
     @classmethod
     def tuned(
         cls, constants: Constants, horizon: int, domain: Domain, penalty: float | None = None
@@ -266,9 +260,7 @@ class TwoPoint(_BanditLearner):
         """delta = r / T and eta = R / (G sqrt(d' T)), d' = d^2 / (d - 1)."""
         rounds = arguments.count("horizon", horizon, 2)
         weight, slope, room, size = _sizes(constants, rounds ** (1 / 4), domain, penalty)
-        eta = float(domain.radius) / (
-            slope * math.sqrt(bounds.two_point_moment(size=size) * rounds)
-        )
+        eta = float(domain.radius) / (slope * math.sqrt(two_point_moment(size=size) * rounds))
         step = HalfSpace(Constant(eta), float(domain.diameter))
         return cls(step, room / rounds, weight, room, np.asarray(domain.centre))
 
@@ -285,15 +277,6 @@ class OnePoint(_BanditLearner):
     """
 
     count: ClassVar[int] = 1
-
-    learner: Learner
-    delta: Any
-    penalty: Any
-    inner_radius: Any
-    centre: Any
-
-    def __post_init__(self) -> None:
-        _check(self)
 
     @classmethod
     def tuned(
@@ -341,6 +324,44 @@ def inner_radius(domain: Domain) -> float:
         "points can be played in every direction. Build taut.TwoPoint(learner, delta, penalty, "
         "inner_radius, centre) by hand for other domains"
     )
+
+
+@formula
+def two_point_moment(*, size: Count) -> float:
+    """E |z|^2 / G^2 <= d^2 / (d - 1), or 1 for one dimension."""
+    return 1.0 if size == 1 else size**2 / (size - 1)
+
+
+@formula
+def bandit_expected_regret(
+    *,
+    horizon: Count,
+    eta: Positive,
+    delta: Positive,
+    inner_radius: Positive,
+    radius: Positive,
+    lipschitz: NonNegative,
+    second_moment: float,
+) -> float:
+    r"""Expected regret plus mu times expected violation: R^2 / (2 eta) + eta M T / 2 + 3 delta G T
+    + (delta / r) G R T (B1).
+
+    Arguments:
+        inner_radius: r.
+        lipschitz: G = G_f + mu G_g.
+        second_moment: M, a bound on E |z|^2.
+    """
+    descent = radius**2 / (2 * eta) + eta * second_moment * horizon / 2
+    return descent + delta * lipschitz * horizon * (3 + radius / inner_radius)
+
+
+@formula
+def bandit_expected_violation(
+    *, horizon: Count, regret: NonNegative, penalty: Positive, loss_range: NonNegative
+) -> float:
+    r"""Expected violation: (A + F T) / mu, A being the bound on regret plus mu times violation,
+    because regret >= -F T (B1)."""
+    return (regret + loss_range * horizon) / penalty
 
 
 _ORACLES = frozenset({"loss", "values", "project"})

@@ -24,9 +24,8 @@ from ..problem.constants import SYMBOLS, Constants
 from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .bounds.conversions import path_cost
-from .bounds.theorem import OutsideTheorem
 from .protocols import RequestFirst
+from .theorem import OutsideTheorem, error_bound_from_slater, path_cost
 
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
 """What bounds are about. Regret is the loss beyond that of the best fixed decision. Violation is
@@ -336,7 +335,7 @@ class Setting:
                 `OutsideTheorem` for parameters that the theorem does not cover.
             source: the theorem.
             needs: constants that must be known, besides those that are parameters of the formula
-                without a default.
+                without a default; those that are no parameters of it are assumed all the same.
             assumptions: what else the theorem assumes.
             expected: whether the bound is on the expectation over seeds.
             numbers: all other arguments of the formula. What is not among them and is a parameter
@@ -344,6 +343,7 @@ class Setting:
                 diameter. Each constant that is taken becomes an assumption of the guarantee.
         """
         parameters = inspect.signature(formula).parameters
+        every = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
         if "diameter" in parameters:
             numbers.setdefault("diameter", self.diameter)
         taken = [
@@ -362,11 +362,30 @@ class Setting:
             listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
             return Guarantee.none(quantity, source, f"{listed} is not known")
         try:
-            bound = formula(**{name: self._value(name) for name in needs}, **numbers)
+            asked = {name: self._value(name) for name in needs if every or name in parameters}
+            bound = formula(**asked | numbers)
         except OutsideTheorem as error:
             return Guarantee.none(quantity, source, str(error))
         rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
         return Guarantee(quantity, float(bound), source, rests, "", expected)
+
+    def error_bound(self) -> tuple[float | None, tuple[str, ...]]:
+        """Return kappa, given or from a Slater point, and the constant that it rests on."""
+        known = self.constants
+        if known.error_bound is not None:
+            return known.error_bound, ("error_bound",)
+        if known.slater is not None:
+            kappa = error_bound_from_slater(slater=known.slater, distance=self.diameter)
+            return kappa, ("slater",)
+        return None, ()
+
+    def less_convex_than(self, modulus: float) -> str:
+        """Say why losses are not known to have this modulus, which a step is for; empty if they
+        are."""
+        known = self.constants.strong_convexity
+        if modulus <= known * (1 + 1e-12):
+            return ""
+        return f"the step is for losses with H = {modulus:g}; they are known to have H = {known:g}"
 
     def along_path(
         self, fixed: Guarantee, last_step: float, diameter: float | None = None
@@ -410,9 +429,11 @@ def largest_row(constraints: Linearisation) -> tuple[jax.Array, jax.Array]:
     return jnp.max(constraints.values), entry_of_largest(constraints.values)
 
 
-def diameter_of(constants: Constants, domain: Domain | None) -> float:
-    """Return the diameter of the domain, or twice the radius if only the constants are known."""
+def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, float]:
+    """The largest distance from the first decision, and the diameter."""
     if domain is not None:
-        return float(domain.diameter)
+        return float(domain.radius), float(domain.diameter)
+    if constants is None:
+        raise ValueError("domain: got None; expected the domain, or constants with a radius")
     (radius,) = constants.need("radius")
-    return 2 * float(radius)
+    return radius, 2 * radius

@@ -8,12 +8,23 @@ instead of projections.
 
 g_t is the largest constraint. The domain is asked for B + 1 linear minimisers per block and never
 for a projection.
+
+Of B >= 2 iterates one has a gap of at most (27/4) D^2 / (B + 2) (Jaggi 2013, Theorem 2). With |x' -
+u|^2 = |y - u|^2 - |y - x'|^2 + 2 (x' - y).(x' - u) and 2 a.b <= |a|^2 + |b|^2 every block gives,
+for feasible u,
+
+    2 eta sum_t df_t(x).(x - u) + 2 c (1 - c G_g^2) mean_t([g_t(x)]_+^2)
+        <= |x - u|^2 - |x' - u|^2 + 2 eta^2 G_f^2 B^2 + 13.5 D^2 / (B + 2).
+
+Summed over K = ceil(T / B) blocks; a last block that is cut short counts as one with rounds that
+cost nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -23,18 +34,28 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from . import bounds
 from .base import (
     Guarantee,
     Learner,
     Setting,
-    diameter_of,
     first_round,
     largest_row,
     learner_dataclass,
+    sizes,
 )
 from .card import THREE_QUARTERS, Card, Growth
 from .schedules import check_positive, concrete
+from .theorem import (
+    Count,
+    NonNegative,
+    OutsideTheorem,
+    Positive,
+    formula,
+    formula_of,
+    peak_from_squared,
+    range_of_losses,
+    violation_from_squared,
+)
 
 NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 
@@ -86,16 +107,14 @@ class BlockFrankWolfe(Learner):
         block: int | None = None,
     ) -> BlockFrankWolfe:
         """B = sqrt(T) rounded to a whole number, eta = D / (G_f sqrt(T B)), c = 1 / (2 G_g^2)."""
-        loss_slope, slope = constants.need(*NEEDS[1:])
+        loss_slope, slope = constants.positive(*NEEDS[1:])
         horizon = arguments.count("horizon", horizon)
         length = (
             max(2, round(math.sqrt(horizon)))
             if block is None
             else arguments.count("block", block, least=2)
         )
-        loss_slope = arguments.positive("loss_lipschitz", loss_slope)
-        slope = arguments.positive("constraint_lipschitz", slope)
-        eta = diameter_of(constants, domain) / (loss_slope * math.sqrt(horizon * length))
+        eta = sizes(domain, constants)[1] / (loss_slope * math.sqrt(horizon * length))
         return cls(eta, 1 / (2 * slope**2), length)
 
     def init(self, x1: jax.Array, count: int) -> BlockState:
@@ -124,8 +143,8 @@ class BlockFrankWolfe(Learner):
             "block": int(self.block),
             "feasibility": float(self.feasibility),
         }
-        yield setting.evaluate("regret", bounds.block_frank_wolfe_regret, source, **numbers)
-        formula = bounds.block_frank_wolfe_squared_violation
+        yield setting.evaluate("regret", block_frank_wolfe_regret, source, **numbers)
+        formula = block_frank_wolfe_squared_violation
         largest = setting.evaluate("squared violation", formula, source, **numbers)
         count = setting.constants.constraint_count
         if largest.bound is None or count is None:
@@ -133,9 +152,9 @@ class BlockFrankWolfe(Learner):
             return
         # Summed over the constraints: each is at most the largest.
         yield largest.become("squared violation", count * largest.bound)
-        total = bounds.violation_from_squared(squared_violation=largest.bound, horizon=horizon)
+        total = violation_from_squared(squared_violation=largest.bound, horizon=horizon)
         yield largest.become("violation", total)
-        peak = bounds.peak_from_squared(squared_violation=largest.bound)
+        peak = peak_from_squared(squared_violation=largest.bound)
         yield largest.become("peak violation", peak)
         yield largest.become("excess", total)
 
@@ -155,6 +174,70 @@ def _frank_wolfe(round: Round, x: jax.Array, target: jax.Array, calls: jax.Array
 
     best: jax.Array = jax.lax.fori_loop(0, calls, body, (x, x, jnp.asarray(jnp.inf, x.dtype)))[1]
     return best
+
+
+@formula
+def frank_wolfe_gap(*, block: Count, diameter: Positive) -> float:
+    """The smallest gap of B line-search iterates on |z - y|^2 / 2: at most (27/4) D^2 / (B + 2), B
+    >= 2."""
+    if block < 2:
+        raise OutsideTheorem(
+            f"block: got {block}; expected at least 2 rounds, which the bound on the gap needs"
+        )
+    return 6.75 * diameter**2 / (block + 2)
+
+
+@dataclass(frozen=True)
+class _Game:
+    horizon: Count
+    eta: Positive
+    block: Count
+    feasibility: Positive
+    radius: Positive
+    diameter: Positive
+    loss_lipschitz: NonNegative
+    constraint_lipschitz: NonNegative
+
+    def __post_init__(self) -> None:
+        if self.feasibility * self.constraint_lipschitz**2 > 1 + 1e-12:
+            raise OutsideTheorem(
+                f"feasibility: got {self.feasibility:g}; expected at most 1 / G_g^2 = "
+                f"{1 / self.constraint_lipschitz**2:g}"
+            )
+
+    @property
+    def total(self) -> float:
+        """The right-hand side, summed over all blocks."""
+        gap = frank_wolfe_gap(block=self.block, diameter=self.diameter)
+        blocks = math.ceil(self.horizon / self.block)
+        push = (self.eta * self.loss_lipschitz * self.block) ** 2
+        return self.radius**2 + blocks * (2 * push + 2 * gap)
+
+
+@formula_of(_Game)
+def block_frank_wolfe_regret(game: _Game) -> float:
+    r"""Regret: R^2 / (2 eta) + eta G_f^2 B^2 K + K gap / eta, if c <= 1 / G_g^2.
+
+    At eta = D / (G_f sqrt(T B)), B = sqrt(T): at most 8.25 G_f D T^(3/4). `feasibility` is c.
+    """
+    return game.total / (2 * game.eta)
+
+
+@formula_of(_Game)
+def block_frank_wolfe_squared_violation(
+    game: _Game, *, loss_range: NonNegative | None = None
+) -> float:
+    r"""Sum of the squared violations of the largest constraint: B (total + 2 eta F T) / (2 c (1 - c
+    G_g^2)), c < 1 / G_g^2.
+
+    At the tuned parameters: at most 2 G_g^2 D^2 sqrt(T) (16.5 + 2 T^(1/4)). F = `loss_range`, G_f D
+    where it is not known.
+    """
+    c, reach = game.feasibility, range_of_losses(loss_range, game.loss_lipschitz, game.diameter)
+    left = 2 * c * (1 - c * game.constraint_lipschitz**2)
+    if left <= 0:
+        raise OutsideTheorem(f"feasibility: got {c:g}; expected less than 1 / G_g^2")
+    return game.block * (game.total + 2 * game.eta * reach * game.horizon) / left
 
 
 CARDS = (

@@ -2,18 +2,26 @@ r"""A game between the decision and a bounded multiplier, both played by gradien
 time.
 
     x_{t+1} = Pi_B( x_t - eta_t (df_t(x_t) + sum_i lambda_{t,i} dg_{t,i}(x_t)) )
-    lambda_{t+1} = Pi_M( lambda_t + mu_t g_t(x_t) ),
+    lambda_{t+1} = Pi_M( lambda_t + mu_t g_t(x_t) ),   lambda_1 = 0,
         Pi_M the projection onto {lambda >= 0, sum lambda <= M}
 
 Both updates are linear in what is observed, so noise of zero mean in the constraint values does no
 harm on average. Only the signed sum of the constraints is bounded: with adversarial constraints the
 clipped violation can grow linearly.
+
+Let eta_t = eta / t^b and mu_t = mu / t^b, b in [0, 1). Let A be the regret bound of the first
+player, whose gradients are at most G_f + M G_g long, and C that of the second, whose gradients are
+at most sqrt(m) max|g| long on a set of diameter M (sqrt(2) M for several constraints). Adding the
+two gives for every lambda in the set and every x with lambda_t.g_t(x) <= 0 for all t
+
+    Regret_T + lambda . sum_t g_t(x_t) <= A + C.   (*)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -24,7 +32,6 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.domains.simplex import onto_simplex
 from ..problem.rounds import Round
-from . import bounds
 from .base import (
     BASE,
     Assumes,
@@ -32,12 +39,22 @@ from .base import (
     Learner,
     MultiplierState,
     Setting,
-    diameter_of,
     first_round,
     learner_dataclass,
+    sizes,
 )
 from .card import ROOT, WITH_SLATER, Card, Growth
 from .schedules import InverseRoot, Schedule, as_schedule, check_positive
+from .theorem import (
+    Count,
+    NonNegative,
+    OutsideTheorem,
+    Positive,
+    Power,
+    Steps,
+    formula_of,
+    range_of_losses,
+)
 
 CONSTANTS = (
     "radius",
@@ -84,7 +101,7 @@ class BoundedGame(Learner):
         the range of the losses, G_f D if it is not known, and epsilon the slack of a Slater point.
         """
         loss_slope, slope, reach, count, margin = constants.need(*CONSTANTS[1:], "slater")
-        across = diameter_of(constants, domain)
+        across = sizes(domain, constants)[1]
         losses = loss_slope * across if constants.loss_range is None else constants.loss_range
         limit = 2 * arguments.positive("loss_range", losses) / margin
         width = limit if count == 1 else math.sqrt(2) * limit
@@ -137,10 +154,10 @@ class BoundedGame(Learner):
             "beta": down.beta,
             "limit": float(self.limit),
         }
-        yield setting.evaluate("regret", bounds.bounded_game_regret, source, **numbers)
+        yield setting.evaluate("regret", bounded_game_regret, source, **numbers)
         yield setting.evaluate(
             "excess",
-            bounds.bounded_game_expected_excess,
+            bounded_game_expected_excess,
             f"{source}, i.i.d. rounds",
             (),
             (*BASE, Assumes.STOCHASTIC),
@@ -154,6 +171,66 @@ class BoundedGame(Learner):
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
         """Return lambda_t."""
         return state.multiplier
+
+
+@dataclass(frozen=True)
+class _Game:
+    horizon: Count
+    eta: Positive
+    mu: Positive
+    limit: Positive
+    radius: Positive
+    diameter: Positive
+    loss_lipschitz: NonNegative
+    constraint_lipschitz: NonNegative
+    constraint_range: NonNegative
+    constraint_count: Count
+    beta: Power = 0.5
+
+    @property
+    def total(self) -> float:
+        """A + C."""
+        rounds, most = self.horizon, self.limit
+        slope = self.loss_lipschitz + most * self.constraint_lipschitz
+        height = math.sqrt(self.constraint_count) * self.constraint_range
+        down, up = Steps(self.eta, self.beta), Steps(self.mu, self.beta)
+        first = down.distance_term(rounds, self.radius, max(self.radius, self.diameter))
+        first += slope**2 * down.sum(rounds) / 2
+        width = most if self.constraint_count == 1 else math.sqrt(2) * most
+        return first + up.distance_term(rounds, most, width) + height**2 * up.sum(rounds) / 2
+
+
+@formula_of(_Game)
+def bounded_game_regret(game: _Game) -> float:
+    r"""Regret: A + C, against decisions that are feasible in every round; (*) at lambda = 0.
+
+    For rounds that are independent and identically distributed it holds in expectation against
+    decisions that are feasible on average. `limit` is M. Tuned with b = 1/2: at most 1.5 ((G_f + M
+    G_g) D + M max|g|) sqrt(T) for one constraint.
+    """
+    return game.total
+
+
+@formula_of(_Game)
+def bounded_game_expected_excess(
+    game: _Game, *, slater: Positive, loss_range: NonNegative | None = None
+) -> float:
+    r"""Expected sum over rounds of g_{t,k}(x_t), each k, for i.i.d. rounds with E g_k(u) <=
+    -epsilon: (A + C) / (M - F / epsilon).
+
+    Let f, g be the expected loss and constraints, and y the expectation of the mean decision.
+    Jensen's inequality gives E Regret >= T (f(y) - f(x)) and T g_k(y) <= e_k, the expected sum.
+    Lagrange multipliers of the expected problem add up to at most F / epsilon, so f(y) - f(x) >=
+    -(F / epsilon) max_k [g_k(y)]_+, and (*) at lambda = M times the k-th unit vector, in
+    expectation, is M e_k <= A + C + (F / epsilon) max_k [e_k]_+.
+    """
+    multiplier = range_of_losses(loss_range, game.loss_lipschitz, game.diameter) / slater
+    if game.limit <= multiplier:
+        raise OutsideTheorem(
+            f"limit: got {game.limit:g}; expected more than loss_range / slater = "
+            f"{multiplier:g}, which bounds the optimal multipliers"
+        )
+    return game.total / (game.limit - multiplier)
 
 
 CARDS = (

@@ -24,9 +24,10 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from . import bounds
+from . import clipped_bounds as bounds
 from .base import BASE, Guarantee, Learner, Setting, State, first_round, learner_dataclass
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from .clipped_parameters import optimal_parameters
 from .doubling import Doubling
 from .protocols import StepsFromDecision
 from .schedules import (
@@ -38,6 +39,7 @@ from .schedules import (
     as_schedule,
     check_positive,
 )
+from .theorem import peak_from_squared
 
 RULES = ("scale-aware", "paper", "bound-optimal")
 
@@ -117,9 +119,7 @@ class ClippedOGD(StepsFromDecision, Learner):
         if initial_distance is not None:
             initial_distance = arguments.non_negative("initial_distance", initial_distance)
         if rule == "bound-optimal":
-            best = bounds.optimal_parameters(
-                constants, horizon, weight, initial_distance=initial_distance
-            )
+            best = optimal_parameters(constants, horizon, weight, initial_distance=initial_distance)
             return cls(Constant(best.eta), best.sigma)
         if rule == "paper":
             slope = loss_slope = max(loss_slope, slope)
@@ -185,11 +185,7 @@ class ClippedOGD(StepsFromDecision, Learner):
             found += _strongly_convex(1 / law.scale, sigma, setting, horizon)
             found += _error_bound({"strong_convexity": 1 / law.scale}, sigma, setting, horizon)
         else:
-            found += (
-                _fixed_step(law.scale, sigma, setting, horizon)
-                if law.beta == 0
-                else _decaying_step(law, sigma, setting, horizon)
-            )
+            found += _theorem_1(law, sigma, setting, horizon)
             step = {"eta": law.scale, "beta": law.beta, "strong_convexity": None}
             found += _error_bound(step, sigma, setting, horizon)
         start = setting.initial_violation
@@ -213,7 +209,7 @@ class ClippedOGD(StepsFromDecision, Learner):
         yield from found
         for one in found:
             if one.quantity == "squared violation" and one.bound is not None:
-                peak = bounds.peak_from_squared(squared_violation=one.bound)
+                peak = peak_from_squared(squared_violation=one.bound)
                 yield one.become("peak violation", peak, f"{one.source}, square root")
             if one.quantity == "violation":
                 yield one.become("excess")  # a signed sum is never above the clipped one
@@ -234,64 +230,44 @@ def _sigma(slope: float, count: int, alpha: float) -> float:
 CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
 
 
-def _fixed_step(eta: float, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
-    """Theorem 1 and Propositions 2 and 3."""
-    step: dict[str, Any] = {"horizon": horizon, "eta": eta, "sigma": sigma, "form": "sharp"}
-    fixed = setting.evaluate("regret", bounds.clipped_regret, "Theorem 1", **step)
-    yield setting.along_path(fixed, eta)
-    squared = bounds.clipped_squared_violation
-    yield setting.evaluate("squared violation", squared, "Theorem 1", **step)
-    yield setting.evaluate("violation", bounds.clipped_violation, "Propositions 2 and 3", **step)
-
-
-def _decaying_step(
-    law: PowerLaw, sigma: float, setting: Setting, horizon: int
-) -> Iterator[Guarantee]:
-    """Theorem 1 for eta_t = eta / t^beta, beta < 1."""
-    source = "Theorem 1, anytime"
-    step: dict[str, Any] = {
-        "horizon": horizon,
-        "eta": law.scale,
-        "beta": law.beta,
-        "sigma": sigma,
-        "form": "sharp",
-    }
-    fixed = setting.evaluate("regret", bounds.clipped_anytime_regret, source, **step)
+def _theorem_1(law: PowerLaw, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+    """Theorem 1 and Propositions 2 and 3 for eta_t = eta / t^beta, beta < 1."""
+    given = partial(
+        setting.evaluate,
+        horizon=horizon,
+        eta=law.scale,
+        beta=law.beta,
+        sigma=sigma,
+        form="sharp",
+    )
+    source = "Theorem 1, anytime" if law.beta else "Theorem 1"
+    fixed = given("regret", bounds.clipped_regret, source)
     yield setting.along_path(fixed, law.scale / horizon**law.beta)
-    for quantity, formula in (
-        ("squared violation", bounds.clipped_anytime_squared_violation),
-        ("violation", bounds.clipped_anytime_violation),
-    ):
-        yield setting.evaluate(quantity, formula, source, **step)
+    yield given("squared violation", bounds.clipped_squared_violation, source)
+    source = source if law.beta else "Propositions 2 and 3"
+    yield given("violation", bounds.clipped_violation, source)
 
 
 def _strongly_convex(
     modulus: float, sigma: float, setting: Setting, horizon: int
 ) -> Iterator[Guarantee]:
     """Theorem 2 for eta_t = 1 / (H (t + 1))."""
-    if modulus > setting.constants.strong_convexity * (1 + 1e-12):
-        known = setting.constants.strong_convexity
-        why = (
-            f"the step is 1 / (H (t + 1)) with H = {modulus:g}, but the losses are known to have "
-            f"H = {known:g}"
-        )
+    if why := setting.less_convex_than(modulus):
         yield Guarantee.none("regret", "Theorem 2", why)
         return
-    step: dict[str, Any] = {
-        "horizon": horizon,
-        "strong_convexity": modulus,
-        "sigma": sigma,
-        "form": "sharp",
-    }
-    strong = (*BASE, "strong_convexity")
-    regret = bounds.strong_clipped_regret
-    fixed = setting.evaluate("regret", regret, "Theorem 2", (), strong, **step)
+    given = partial(
+        setting.evaluate,
+        assumptions=(*BASE, "strong_convexity"),
+        horizon=horizon,
+        strong_convexity=modulus,
+        sigma=sigma,
+        form="sharp",
+    )
+    fixed = given("regret", bounds.strong_clipped_regret, "Theorem 2")
     yield setting.along_path(fixed, 1 / (modulus * horizon))
-    for quantity, formula, source in (
-        ("squared violation", bounds.strong_clipped_squared_violation, "Theorem 2, squared"),
-        ("violation", bounds.strong_clipped_violation, "Theorem 2"),
-    ):
-        yield setting.evaluate(quantity, formula, source, (), strong, **step)
+    squared = bounds.strong_clipped_squared_violation
+    yield given("squared violation", squared, "Theorem 2, squared")
+    yield given("violation", bounds.strong_clipped_violation, "Theorem 2")
 
 
 def _error_bound(
@@ -299,11 +275,7 @@ def _error_bound(
 ) -> Iterator[Guarantee]:
     """Sharper bounds where the violation measures the distance to the feasible set (fixed
     constraints only)."""
-    known = setting.constants
-    kappa, rests, source = known.error_bound, "error_bound", "error bound"
-    if kappa is None and known.slater is not None:
-        kappa = bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter)
-        rests, source = "slater", "error bound from Slater's condition"
+    kappa, rests = setting.error_bound()
     if kappa is None or not setting.constraints_fixed or setting.initial_violation is None:
         return
     for quantity, formula in (
@@ -314,9 +286,8 @@ def _error_bound(
         yield setting.evaluate(
             quantity,
             formula,
-            source,
-            (),
-            (*BASE, rests),
+            "error bound" + (" from Slater's condition" if "slater" in rests else ""),
+            assumptions=(*BASE, *rests),
             horizon=horizon,
             sigma=sigma,
             error_bound=kappa,

@@ -17,14 +17,12 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.domains.base import finfo
 from ..problem.rounds import Round
-from .base import Learner, State, first_round, learner_dataclass
+from .base import Learner, State, first_round, learner_dataclass, sizes
 from .card import Card
-from .half_space.method import sizes
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 
@@ -59,8 +57,8 @@ class CVVPro(StepsFromDecision, Learner):
     @classmethod
     def tuned(cls, constants: Constants, domain: Domain | None = None) -> CVVPro:
         """alpha = 2 G_f / D."""
-        (slope,) = constants.need("loss_lipschitz")
-        return cls(2 * arguments.positive("loss_lipschitz", slope) / sizes(domain, constants)[1])
+        (slope,) = constants.positive("loss_lipschitz")
+        return cls(2 * slope / sizes(domain, constants)[1])
 
     def init(self, x1: jax.Array, count: int) -> State:
         """Play x1 first."""

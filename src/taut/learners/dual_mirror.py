@@ -3,12 +3,26 @@ stay within rho T in total.
 
     x_t = argmin_{x in B} f_t(x) + mu_t.g_t(x)
         g_t(x) = c_t(x) - rho, the consumption beyond the budget of a round
-    mu_{t+1} = [ mu_t + eta g_t(x_t) ]_+
+    mu_{t+1} = [ mu_t + eta g_t(x_t) ]_+,   mu_1 = 0
 
 Losses and constraints are linear in x, so the minimiser is a vertex of the domain, for example one
 of several actions if the domain is a simplex. One decision uses nothing, as a first action with
 zero reward and consumption. It is played instead of x_t when serving x_t would exceed the budget of
 the whole horizon; the price still follows the consumption that was wanted.
+
+Let rewards r_t = -f_t and consumptions c_t, not negative, be drawn independently from one
+distribution, and D(mu) = rho.mu + E max_x (r - mu.c). By weak duality the expected best offline
+reward is at most T D(mu) for every mu >= 0. Let tau be the first round in which the budget left of
+some resource j is below its largest consumption. Before tau every decision is served and earns, in
+expectation, D(mu_t) - mu_t.(rho - c_t(x_t)); after it, rewards are not negative. The steps of mu
+give
+
+    sum_{t<tau} mu_t.(rho - c_t(x_t))
+        <= sum_{t<tau} mu.(rho - c_t(x_t)) + |mu|^2 / (2 eta) + eta m G^2 T / 2,   G >= |g|,
+
+for every mu >= 0. Take mu = 0 if there is no tau; otherwise mu_j = F / rho_j, all other entries
+zero: resource j has used more than rho_j T minus its largest consumption, at most G + rho_j, so the
+first sum is at most -(T - tau + 1) F + F (G + rho_j) / rho_j.
 """
 
 from __future__ import annotations
@@ -23,10 +37,15 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from . import bounds
 from .base import Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import NONE, Card, Growth
 from .schedules import check_positive
+from .theorem import (
+    Count,
+    NonNegative,
+    Positive,
+    formula,
+)
 
 NEEDS = ("loss_range", "constraint_range", "constraint_count", "slater")
 RESTS = (Assumes.LINEAR, Assumes.IDLE)
@@ -90,12 +109,8 @@ class DualMirror(Learner):
         rho is the slack of the decision that uses nothing, so it is the Slater constant of the
         problem.
         """
-        reward, height, count, rate = constants.need(*NEEDS)
+        reward, height, count, rate = constants.positive(*NEEDS)
         horizon = arguments.count("horizon", horizon)
-        reward, height = (
-            arguments.positive("loss_range", reward),
-            arguments.positive("constraint_range", height),
-        )
         return cls(reward / (rate * height * math.sqrt(count * horizon)), float(horizon))
 
     def init(self, x1: jax.Array, count: int) -> BudgetState:
@@ -145,7 +160,7 @@ class DualMirror(Learner):
             return
         yield setting.evaluate(
             "regret",
-            bounds.dual_mirror_expected_regret,
+            dual_mirror_expected_regret,
             "Balseiro, Lu & Mirrokni",
             (),
             (*RESTS, Assumes.STOCHASTIC),
@@ -157,6 +172,28 @@ class DualMirror(Learner):
     def multiplier(self, state: BudgetState, round: Round) -> jax.Array:
         """Return mu_t."""
         return state.multiplier
+
+
+@formula
+def dual_mirror_expected_regret(
+    *,
+    horizon: Count,
+    eta: Positive,
+    loss_range: NonNegative,
+    constraint_range: NonNegative,
+    constraint_count: Count,
+    slater: Positive,
+) -> float:
+    r"""Expected regret against the best offline decisions: F (G + rho) / rho + (F / rho)^2 / (2
+    eta) + eta m G^2 T / 2.
+
+    F = `loss_range` bounds the reward of a round, G = `constraint_range` bounds |c - rho|, and rho
+    = `slater` is the smallest budget per round. Decisions that are chosen anew in every round, with
+    the whole stream known, earn at least as much as a fixed one.
+    """
+    price, height = loss_range / slater, constraint_range
+    spread = eta * constraint_count * height**2 * horizon / 2
+    return price * (height + slater) + price**2 / (2 * eta) + spread
 
 
 CARDS = (

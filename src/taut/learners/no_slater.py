@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
@@ -27,10 +26,10 @@ from .base import (
     Guarantee,
     Learner,
     Setting,
-    diameter_of,
     first_round,
     largest_row,
     learner_dataclass,
+    sizes,
 )
 from .card import Card, Growth
 from .schedules import check_positive
@@ -95,10 +94,8 @@ class NoSlater(Learner):
         regulariser: float = 1.0,
     ) -> NoSlater:
         """The published parameters; no horizon is needed."""
-        reach, slope = constants.need("constraint_range", "constraint_lipschitz")
-        reach = arguments.positive("constraint_range", reach)
-        slope = arguments.positive("constraint_lipschitz", slope)
-        return cls(reach, slope, diameter_of(constants, domain), gain, regulariser)
+        reach, slope = constants.positive("constraint_range", "constraint_lipschitz")
+        return cls(reach, slope, sizes(domain, constants)[1], gain, regulariser)
 
     def init(self, x1: jax.Array, count: int) -> NoSlaterState:
         """Play x1 first, with an empty accumulator."""

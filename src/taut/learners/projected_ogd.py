@@ -1,6 +1,10 @@
 r"""Projected online gradient descent, for feasible sets onto which a projection is cheap.
 
-x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
+    x_{t+1} = Pi_S( x_t - eta_t df_t(x_t) )
+
+Both results sum 2 eta_t df_t(x_t).(x_t - x) <= b_t - b_{t+1} + eta_t^2 G_f^2, b_t = |x_t - x|^2.
+Only the distance of x_1 to the comparator (`radius`) and between two feasible decisions
+(`diameter`) enter.
 """
 
 from __future__ import annotations
@@ -14,7 +18,6 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from . import bounds
 from .base import (
     QUANTITIES,
     Assumes,
@@ -28,6 +31,15 @@ from .base import (
 from .card import LOGARITHM, ROOT, Card
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
+from .theorem import (
+    Count,
+    NonNegative,
+    Positive,
+    Power,
+    Steps,
+    diameter_of,
+    formula,
+)
 
 
 @learner_dataclass
@@ -67,8 +79,8 @@ class ProjectedOGD(StepsFromDecision, Learner):
 
         With a `horizon`, the constant step D / (G_f sqrt(T)): regret <= G_f D sqrt(T).
         """
-        (slope,) = constants.need("loss_lipschitz")
-        scale = float(_checked(feasible).diameter) / arguments.positive("loss_lipschitz", slope)
+        (slope,) = constants.positive("loss_lipschitz")
+        scale = float(_checked(feasible).diameter) / slope
         if horizon is None:
             return cls(InverseRoot(scale), feasible)
         return cls(Constant(scale / math.sqrt(arguments.count("horizon", horizon))), feasible)
@@ -95,17 +107,17 @@ class ProjectedOGD(StepsFromDecision, Learner):
             yield Guarantee(
                 quantity, 0.0, "projection onto the feasible set", (str(Assumes.PROJECTION),)
             )
-        law, known, across = self.eta.power_law(), setting.constants, float(self.feasible.diameter)
-        rests = (Assumes.CONVEX_LOSSES, Assumes.PROJECTION)
+        law, across = self.eta.power_law(), float(self.feasible.diameter)
+        rests, source = (Assumes.CONVEX_LOSSES, Assumes.PROJECTION), "Zinkevich, Theorem 1"
         if law is None or law.shift != 0:
-            yield Guarantee.none(
-                "regret", "Zinkevich, Theorem 1", f"a step eta / t^beta is needed; got {self.eta!r}"
-            )
-        elif law.beta < 1:
+            why = f"a step eta / t^beta is needed; got {self.eta!r}"
+            yield Guarantee.none("regret", source, why)
+            return
+        if law.beta < 1:
             fixed = setting.evaluate(
                 "regret",
-                bounds.projected_regret,
-                "Zinkevich, Theorem 1",
+                projected_regret,
+                source,
                 (),
                 rests,
                 horizon=horizon,
@@ -115,23 +127,24 @@ class ProjectedOGD(StepsFromDecision, Learner):
                 diameter=across,
             )
             yield setting.along_path(fixed, law.scale / horizon**law.beta, across)
-        elif law.beta == 1 and 1 / law.scale <= known.strong_convexity * (1 + 1e-12):
-            fixed = setting.evaluate(
-                "regret",
-                bounds.hazan_regret,
-                "Hazan et al., Theorem 1",
-                (),
-                (*rests, "strong_convexity"),
-                horizon=horizon,
-                strong_convexity=1 / law.scale,
-            )
-            yield setting.along_path(fixed, law.scale / max(horizon - 1, 1), across)
-        else:
-            why = (
-                f"the losses must be strongly convex with H = {1 / law.scale:g}; known is "
-                f"{known.strong_convexity:g}"
-            )
-            yield Guarantee.none("regret", "Hazan et al., Theorem 1", why)
+            return
+        source, modulus = "Hazan et al., Theorem 1", 1 / law.scale
+        why = f"a step eta / t^beta with beta <= 1 is needed; got {self.eta!r}"
+        if law.beta == 1:
+            why = setting.less_convex_than(modulus)
+        if why:
+            yield Guarantee.none("regret", source, why)
+            return
+        fixed = setting.evaluate(
+            "regret",
+            hazan_regret,
+            source,
+            (),
+            (*rests, "strong_convexity"),
+            horizon=horizon,
+            strong_convexity=modulus,
+        )
+        yield setting.along_path(fixed, law.scale / max(horizon - 1, 1), across)
 
 
 def _checked(feasible: Domain) -> Domain:
@@ -140,6 +153,41 @@ def _checked(feasible: Domain) -> Domain:
             f"feasible: got {feasible!r}; expected a taut domain with an exact projection"
         )
     return feasible
+
+
+@formula
+def projected_regret(
+    *,
+    horizon: Count,
+    eta: Positive,
+    radius: Positive,
+    loss_lipschitz: NonNegative,
+    beta: Power = 0.0,
+    diameter: Positive | None = None,
+) -> float:
+    r"""Regret for any step eta_t = eta / t^beta, beta in [0, 1): Zinkevich's inequality without
+    tuning.
+
+    (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2 + (G_f^2 / 2) sum_t eta_t; with a fixed step (beta = 0),
+    R^2 / (2 eta) + eta T G_f^2 / 2. D = `diameter`, 2 R where it is not given. With R = D and the
+    steps D / (G_f sqrt(t)) it is at most 1.5 G_f D sqrt(T) for every T; with the fixed step D /
+    (G_f sqrt(T)), G_f D sqrt(T).
+    """
+    steps, across = Steps(eta, beta), diameter_of(diameter, radius)
+    return steps.distance_term(horizon, radius, across) + loss_lipschitz**2 * steps.sum(horizon) / 2
+
+
+@formula
+def hazan_regret(
+    *, horizon: Count, strong_convexity: Positive, loss_lipschitz: NonNegative
+) -> float:
+    """Hazan, Agarwal and Kale (2007), H-strongly convex losses, eta_t = 1 / (H t): (G_f^2 / (2
+    H))(1 + ln T).
+
+    Strong convexity adds -H b_t; with these steps the coefficients of every b_t vanish, the first
+    included, so no distance enters; the steps sum to at most (1 + ln T) / H.
+    """
+    return loss_lipschitz**2 / (2 * strong_convexity) * (1 + math.log(horizon))
 
 
 _EXACT = ("convex losses", "the projection onto the feasible set is exact")

@@ -154,7 +154,8 @@ class CoversFeedback(Protocol):
 
 def is_random(learner: Any) -> bool:
     """Return whether a learner draws random numbers."""
-    return isinstance(learner, Random) and bool(learner.random)
+    # Several times faster than isinstance(learner, Random).
+    return hasattr(learner, "seeded") and bool(getattr(learner, "random", False))
 
 
 def seeded(learner: Any, state: Any, key: jax.Array) -> Any:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .. import arguments, entry_points
+from .. import arguments
+from ..entry_points import Registry
 from ..problem.constants import Constants
 from .base import Learner
 from .card import Card
@@ -34,11 +35,7 @@ FIRST = ("half_space", "clipped_ogd")
 def _families() -> tuple[ModuleType, ...]:
     package = __name__.rpartition(".")[0]
     path = importlib.import_module(package).__path__
-    names = [
-        found.name
-        for found in pkgutil.iter_modules(path)
-        if found.name not in ("registry", "bounds")
-    ]
+    names = [found.name for found in pkgutil.iter_modules(path) if found.name != "registry"]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     modules = (importlib.import_module(f"{package}.{name}") for name in names)
     return tuple(module for module in modules if hasattr(module, "CARDS"))
@@ -48,15 +45,8 @@ FAMILIES = _families()
 """The modules of this package that hold methods, in the order in which tables show them."""
 
 
-class Registry(entry_points.Registry[Card]):
-    """All methods by name. Entry points of other packages are loaded when the registry is first
-    read."""
-
-    def __init__(self, cards: Iterable[Card]) -> None:
-        super().__init__(cards, Card, GROUP, "learner", "taut.Card")
-
-
-LEARNERS = Registry(card for family in FAMILIES for card in family.CARDS)
+CARDS = tuple(card for family in FAMILIES for card in family.CARDS)
+LEARNERS: Registry[Card] = Registry(CARDS, Card, GROUP, "learner", "taut.Card")
 """Every method by name."""
 
 

@@ -2,18 +2,28 @@ r"""Copies of the half-space step with steps eta, 2 eta, 4 eta, ..., mixed by ex
 for comparators that move.
 
     x_t = sum_e w_{t,e} x_{t,e},   v = g_t(x_t),   s a subgradient of g_t at x_t,   p = df_t(x_t)
-    w_{t+1,e} ~ w_{t,e} exp( -a ( p.(x_{t,e} - x_t) + mu [v + s.(x_{t,e} - x_t)]_+ ) )
+    w_{t+1,e} ~ w_{t,e} exp( -a l_{t,e} ),
+        l_{t,e} = p.(x_{t,e} - x_t) + mu [v + s.(x_{t,e} - x_t)]_+
     x_{t+1,e} = Pi_B( Pi_H( x_{t,e} - 2^e eta p ) ),        H = {u : v + s.(u - x_t) <= 0}
 
 g_t is the largest constraint. The smallest step suits a fixed comparator, larger ones suit
-comparators that move.
+comparators that move. Let u_t be feasible in round t, P = sum_t |u_{t+1} - u_t|, R >= |x_1 - u_1|
+and D the diameter. Then, for every copy with its step eta_e,
+
+    sum_t p_t.(x_{t,e} - u_t) <= (R^2 + 2 D P) / (2 eta_e) + eta_e G_f^2 T / 2   (copy)
+    sum_t dist(x_{t,e}, H_t)^2 <= R^2 + 2 D P + 2 eta_e G_f D T + eta_e^2 G_f^2 T   (cuts)
+
+and, as l spans at most D (G_f + mu G_g), and its mean is at least mu [g_t(x_t)]_+ by Jensen's
+inequality,
+
+    mu sum_t [g_t(x_t)]_+ - sum_t l_{t,e} <= ln N / a + a T D^2 (G_f + mu G_g)^2 / 8.   (mixture)
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -24,18 +34,23 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from . import bounds
 from .base import (
     Guarantee,
     Learner,
     Setting,
-    diameter_of,
     first_round,
     largest_row,
     learner_dataclass,
+    sizes,
 )
 from .card import THREE_QUARTERS, Card
 from .schedules import check_positive
+from .theorem import (
+    Count,
+    NonNegative,
+    Positive,
+    formula_of,
+)
 
 NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 
@@ -108,10 +123,8 @@ class StepExperts(Learner):
                 its largest possible value.
             cuts: whether copies project onto the half-space.
         """
-        loss_slope, slope = constants.need(*NEEDS[1:])
-        horizon, across = arguments.count("horizon", horizon), diameter_of(constants, domain)
-        loss_slope = arguments.positive("loss_lipschitz", loss_slope)
-        slope = arguments.positive("constraint_lipschitz", slope)
+        loss_slope, slope = constants.positive(*NEEDS[1:])
+        horizon, across = arguments.count("horizon", horizon), sizes(domain, constants)[1]
         if penalty is None:
             kappa = constants.error_bound
             if kappa is None:
@@ -181,7 +194,7 @@ class StepExperts(Learner):
             if self.cuts
             else "experts over steps, exact penalty"
         )
-        formula = bounds.step_experts_regret if self.cuts else bounds.step_experts_penalty_regret
+        formula = step_experts_regret if self.cuts else step_experts_penalty_regret
         found = setting.evaluate(
             "regret",
             formula,
@@ -197,6 +210,76 @@ class StepExperts(Learner):
         yield Guarantee.none(
             "violation", source, "no bound on the violation of the mixture is proved"
         )
+
+
+@dataclass(frozen=True)
+class _Game:
+    horizon: Count
+    eta: Positive
+    count: Count
+    rate: Positive
+    penalty: NonNegative
+    radius: Positive
+    diameter: Positive
+    loss_lipschitz: NonNegative
+    constraint_lipschitz: NonNegative
+    path_length: NonNegative = 0.0
+
+    @property
+    def steps(self) -> list[float]:
+        return [self.eta * 2**e for e in range(self.count)]
+
+    @property
+    def slope(self) -> float:
+        """G_f + mu G_g."""
+        return self.loss_lipschitz + self.penalty * self.constraint_lipschitz
+
+    @property
+    def start(self) -> float:
+        """R^2 + 2 D P."""
+        return self.radius**2 + 2 * self.diameter * self.path_length
+
+    def copy(self, step: float, slope: float) -> float:
+        """The regret of one copy, on gradients of at most this length."""
+        return self.start / (2 * step) + step * slope**2 * self.horizon / 2
+
+    @property
+    def mixture(self) -> float:
+        """What the mixture loses against its best copy."""
+        spread = self.diameter * self.slope
+        return math.log(self.count) / self.rate + self.rate * self.horizon * spread**2 / 8
+
+
+@formula_of(_Game)
+def step_experts_regret(game: _Game) -> float:
+    r"""Dynamic regret with cuts: min_e (copy) + (mixture) + mu G_g sqrt(T (cuts)), of order T^(3/4)
+    unless mu = 0.
+
+    It bounds sum_t p_t.(x_t - u_t), and with it sum_t f_t(x_t) - f_t(u_t). The last term is there
+    because a copy may lie outside the cut; a statement without it, as O(sqrt(T (1 + P))), is proved
+    for mu = 0 only. `eta` is the smallest step, `rate` is a.
+    """
+    rounds, slope = game.horizon, game.loss_lipschitz
+    weight = game.penalty * game.constraint_lipschitz
+
+    def along(step: float) -> float:
+        outside = game.start + 2 * step * slope * game.diameter * rounds
+        outside += (step * slope) ** 2 * rounds
+        return game.copy(step, slope) + weight * math.sqrt(rounds * outside)
+
+    return min(along(step) for step in game.steps) + game.mixture
+
+
+@formula_of(_Game)
+def step_experts_penalty_regret(game: _Game) -> float:
+    r"""Dynamic regret plus mu times the clipped violation, without cuts: min_e (copy with G_f + mu
+    G_g) + (mixture).
+
+    Every copy gets the gradient l_t = p_t + mu s_t 1[g_t(x_t) > 0] of the exact penalty, and the
+    weights shrink by exp(-a l_t.x_e). l_t.(x_t - u_t) >= f_t(x_t) - f_t(u_t) + mu [g_t(x_t)]_+, so
+    this is of order sqrt(T (1 + P)).
+    """
+    return min(game.copy(step, game.slope) for step in game.steps) + game.mixture
 
 
 CARDS = (

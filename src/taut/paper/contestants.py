@@ -18,6 +18,7 @@ from ..learners.schedules import PowerLaw, Reciprocal, Schedule
 from ..problem.constants import Constants
 from ..problem.problem import Problem
 from ..runs import metrics
+from ..runs.run import Run
 from ..sweeps import Cell, sweep
 
 if TYPE_CHECKING:
@@ -97,6 +98,29 @@ def contest(
     )
 
 
+def runs_of(
+    contestants: Sequence[Contestant],
+    problem: Problem,
+    stream: Any,
+    rounds: int,
+    record: tuple[str, ...],
+) -> list[Run]:
+    """Return the run of every contestant on one sequence, with what is recorded of every round."""
+    cells = [
+        Cell(
+            one.make(problem.constants, rounds),
+            problem,
+            stream,
+            horizon=rounds,
+            record=record,
+            name=one.name,
+        )
+        for one in contestants
+    ]
+    found = sweep(cells, progress=False).check()
+    return [found[one.name] for one in contestants]
+
+
 def coordinates(
     contestants: Sequence[Contestant], problem: Problem, horizon: int
 ) -> dict[str, Any]:
@@ -136,7 +160,7 @@ def _formula(law: PowerLaw) -> str:
 
 
 def _measure(
-    run: Any, best: np.ndarray[Any, Any], rounds: list[int]
+    run: Run, best: np.ndarray[Any, Any], rounds: list[int]
 ) -> dict[str, np.ndarray[Any, Any]]:
     return {
         "regret": metrics.regret(run, best, rounds),
@@ -163,7 +187,14 @@ def for_convex_losses() -> tuple[Contestant, ...]:
     ):
         for beta, name, text in _BETAS:
             label = f"Clipped-OGD{suffix}, $\\beta={text}$"
-            found.append(Contestant(f"{prefix}-{name}", label, _clipped(beta, rule), False))
+            found.append(
+                Contestant(
+                    f"{prefix}-{name}",
+                    label,
+                    partial(ClippedOGD.tuned, beta=beta, rule=rule),
+                    False,
+                )
+            )
     return tuple(found)
 
 
@@ -194,7 +225,3 @@ def _adaptive(beta: float) -> Callable[[Constants, int], Learner]:
 
 def _adaptive_strong(beta: float) -> Callable[[Constants, int], Learner]:
     return lambda c, T: SaddlePoint.jenatton_strongly_convex(c, beta)
-
-
-def _clipped(beta: float, rule: str) -> Callable[[Constants, int], Learner]:
-    return lambda c, T: ClippedOGD.tuned(c, T, beta, rule=rule)

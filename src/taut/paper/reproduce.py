@@ -1,5 +1,5 @@
-"""Run the experiments, store their results, and judge the claims. An interrupted reproduction can
-be resumed.
+"""All steps of the reproduction: run the experiments, judge the claims, draw the figures, write the
+report, print a summary. An interrupted reproduction can be resumed.
 
 The output folder contains `<experiment>/results.nc` for the main choice of what the paper does not
 specify, `<experiment>/choice-<k>.nc` for the other choices, `claims.json` and `timing.json`.
@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -20,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments, storage
 from ..arena import demand as _demand
+from ..display import counted
 from ..extras import optional
 from ..progress import counting
 from .claims import judge
+from .criteria import FAILS, HOLDS, LOOKS, NOT_YET, PART
 from .experiments import dispatch, doubly_stochastic, theory, toy
 
 if TYPE_CHECKING:
@@ -63,13 +66,16 @@ OPEN = tuple(
 """What the paper does not specify, what was chosen, and which other choices were tried."""
 
 
+ORDER = (HOLDS, PART, NOT_YET, FAILS)
+"""The verdicts in the order in which they are counted."""
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of a reproduction. Stored results that were computed with other options are not
     reused."""
 
     seeds: int = 10
-    seed: int = 0
     quick: bool = False
     demand: tuple[str, ...] = ()
 
@@ -103,35 +109,104 @@ def reproduce(
         arguments.one_of("experiment", name, EXPERIMENTS)
     arguments.count("seeds", options.seeds)
     series = _demand.read(options.demand) if options.demand else None
-    clock: list[dict[str, Any]] = []
+    steps: list[dict[str, Any]] = []
     jobs = [(name, k) for name in names for k in range(len(_choices(name, options)))]
     with counting(progress, len(jobs), "experiments") as counter:
         for name, k in jobs:
             path = _path(folder, name, k)
-            begun = time.perf_counter()
-            kept = _finished(path, options)
+            kept, begun = _finished(path, options), time.perf_counter()
             counter.describe(f"{name}" + (f" ({_choices(name, options)[k].label})" if k else ""))
             if not kept:
                 data = _play(name, k, options, series)
                 data.attrs |= {"options": json.dumps(asdict(options)), "taut": version("taut")}
                 storage.write_atomically(path, _file_of(data))
-            clock.append(
-                {
-                    "step": path.relative_to(folder).as_posix(),
-                    "seconds": time.perf_counter() - begun,
-                    "kept": kept,
-                }
-            )
+            steps.append(_step(path.relative_to(folder).as_posix(), begun, kept))
             counter.advance()
     result = summary(folder, options)
-    storage.write_atomically(
-        folder / "claims.json", json.dumps(result, indent=1, sort_keys=True).encode()
-    )
-    total = sum(step["seconds"] for step in clock)
-    storage.write_atomically(
-        folder / "timing.json", json.dumps({"steps": clock, "total": total}, indent=1).encode()
-    )
+    content = json.dumps(result, indent=1, sort_keys=True)
+    storage.write_atomically(folder / "claims.json", content.encode())
+    _write_timing(folder, steps)
     return result
+
+
+def _step(name: str, begun: float, kept: bool = False) -> dict[str, Any]:
+    return {"step": name, "seconds": time.perf_counter() - begun, "kept": kept}
+
+
+def _write_timing(folder: Path, steps: list[dict[str, Any]]) -> None:
+    total = sum(step["seconds"] for step in steps)
+    content = json.dumps({"steps": steps, "total": total}, indent=1)
+    storage.write_atomically(folder / "timing.json", content.encode())
+
+
+def run_all(
+    experiment: str,
+    out: Path,
+    quick: bool = False,
+    seeds: int = 10,
+    demand: tuple[str, ...] = (),
+    quiet: bool = False,
+) -> dict[str, Any]:
+    """Run one experiment or all, judge the claims, draw the figures and write the report.
+
+    Arguments:
+        experiment: one of `EXPERIMENTS`, or "all".
+        out: folder for results, figures and report.
+        quick: use fewer and shorter horizons.
+        seeds: number of random sequences to average over.
+        demand: files with the demand for the dispatch experiment; if empty, the packaged series is
+            used.
+        quiet: print nothing to standard output; progress goes to standard error.
+
+    Returns:
+        The contents of claims.json, with the path of the report under "report".
+    """
+    from .figures import draw_all
+    from .report import write_report
+
+    arguments.one_of("experiment", experiment, (*EXPERIMENTS, "all"))
+    for package in ("cvxpy", "xarray"):
+        optional(package)
+    out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
+    options = Options(seeds=seeds, quick=quick, demand=demand)
+    try:
+        result = reproduce(names, out, options, progress=True)
+        steps = json.loads((out / "timing.json").read_text())["steps"]
+        begun = time.perf_counter()
+        draw_all(out)
+        steps.append(_step("figures", begun))
+        _write_timing(out, steps)  # the report shows it
+        begun = time.perf_counter()
+        report = write_report(out)
+        steps.append(_step("report", begun))
+        _write_timing(out, steps)
+    except KeyboardInterrupt:
+        if not quiet:
+            print(
+                f"Interrupted. Finished experiments are kept in {out}; run the same command again "
+                "to continue."
+            )
+        raise
+    if not quiet:
+        _say(result, sum(step["seconds"] for step in steps), report)
+    return {**result, "report": str(report)}
+
+
+def _say(result: dict[str, Any], seconds: float, report: Path) -> None:
+    """Print a line per claim, how many have each verdict, and the path of the report."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console, counts = Console(), Counter(one["verdict"] for one in result["claims"])
+    width = max(map(len, counts), default=0)
+    for one in result["claims"]:
+        look = LOOKS[one["verdict"]]
+        shown = (f"{look.sign} {one['verdict']:{width}}", look.style)
+        line = Text.assemble(shown, f"  {one['claim']}")
+        console.print(line, no_wrap=True, overflow="ellipsis")
+    listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in ORDER if counts[verdict])
+    console.print(f"{counted(counts.total(), 'claim')}: {listed} ({seconds:,.0f} s).")
+    console.print(str(report), soft_wrap=True)
 
 
 def _file_of(data: xarray.Dataset) -> bytes:
@@ -183,14 +258,14 @@ def _path(folder: Path, name: str, k: int) -> Path:
 def _play(name: str, k: int, options: Options, series: _demand.Demand | None) -> xarray.Dataset:
     horizons = options.grid if k == 0 else options.few
     if name == "toy":
-        return toy.play(toy.CHOICES[k], horizons, options.seeds, options.seed)
+        return toy.play(toy.CHOICES[k], horizons, options.seeds)
     if name == "doubly-stochastic":
         # The other sizes are used for the verdicts only; two sequences are enough for that.
         seeds = options.seeds if k == 0 else min(2, options.seeds)
-        return doubly_stochastic.play(doubly_stochastic.CHOICES[k], horizons, seeds, options.seed)
+        return doubly_stochastic.play(doubly_stochastic.CHOICES[k], horizons, seeds)
     if name == "dispatch":
         return dispatch.play(dispatch.CHOICES[k], series)
-    return theory.play(options.theory_grid, options.seeds, options.seed)
+    return theory.play(options.theory_grid, options.seeds)
 
 
 def _finished(path: Path, options: Options) -> bool:

@@ -49,16 +49,19 @@ def check_announced(
 def announced_needs_data(problem: Problem) -> bool:
     """Return whether the announced constraints look at the round's data: they do if they cannot be
     traced without any."""
-    announced = problem.announced
-    assert announced is not None
+    return traced_count(problem, problem.announced, None) is None
+
+
+def traced_count(problem: Problem, constraints: Any, data: Any) -> int | None:
+    """Return how many values constraints have with these data; None if they need others."""
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
     try:
-        jax.eval_shape(lambda x: announced.values(x, problem.given(None, x)), x)
+        values = jax.eval_shape(lambda x, z: constraints.values(x, problem.given(z, x)), x, data)
     except UnusableOutput:
         raise
     except Exception:  # whatever a user's function raises when its data are missing
-        return True
-    return False
+        return None
+    return int(values.shape[0])
 
 
 def check_announced_count(problem: Problem, decision: Any, data: Any, expected: int) -> None:

@@ -37,60 +37,38 @@ def is_aligned(array: Array) -> bool:
     return array.flags.c_contiguous and address % ALIGNMENT == 0
 
 
-class Buffers:
-    """Memory for the data of chunks, kept for the next chunk and for the next simulation of any
-    thread.
+_free: list[Array] = []
+_lock = threading.Lock()
 
-    Allocating memory costs more than copying into it, and a new thread would have none of its own.
+
+def in_place(data: Array, length: int, borrowed: list[Array]) -> Array:
+    """Return `data`, with axes seed and round, as an array of `length` rounds that XLA uses in
+    place: itself or a copy. The rounds after those of the data are undefined.
+
+    The memory of a copy is added to `borrowed`. Give it back when nobody reads it any more, or it
+    is freed.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._free: list[Array] = []
-
-    def take(self, size: int) -> Array:
-        """Return at least so many bytes, which nobody else uses until they are returned."""
-        with self._lock:
-            fitting = [i for i, memory in enumerate(self._free) if memory.size >= size]
-            if fitting:
-                return self._free.pop(min(fitting, key=lambda i: self._free[i].size))
-        return aligned((size,), np.uint8)
-
-    def give_back(self, memory: Array) -> None:
-        """Keep memory for later. Beyond a limit, what was not used for the longest time is
-        freed."""
-        with self._lock:
-            self._free.append(memory)
-            while sum(kept.size for kept in self._free) > KEPT:
-                self._free.pop(0)
+    if data.shape[1] == length and is_aligned(data):
+        return data
+    shape = (data.shape[0], length, *data.shape[2:])
+    size = math.prod(shape) * data.dtype.itemsize
+    with _lock:
+        fitting = [i for i, memory in enumerate(_free) if memory.size >= size]
+        place = min(fitting, key=lambda i: _free[i].size, default=None)
+        memory = aligned((size,), np.uint8) if place is None else _free.pop(place)
+    borrowed.append(memory)
+    copied = memory[:size].view(data.dtype).reshape(shape)
+    copied[:, : data.shape[1]] = data
+    return copied
 
 
-BUFFERS = Buffers()
+def give_back(borrowed: list[Array]) -> None:
+    """Keep memory for the next chunk, and for the next simulation of any thread.
 
-
-class Staging:
-    """The data of one chunk, copied to where the compiled loop reads them in place. `end` it after
-    the chunk has been played."""
-
-    def __init__(self) -> None:
-        self._taken: list[Array] = []
-
-    def copy(self, data: Array, length: int) -> Array:
-        """Return `data`, with axes seed and round, in an array of `length` rounds; the rounds after
-        them are undefined."""
-        if data.shape[1] == length and is_aligned(data):
-            return data
-        shape = (data.shape[0], length, *data.shape[2:])
-        size = math.prod(shape) * data.dtype.itemsize
-        memory = BUFFERS.take(size)
-        self._taken.append(memory)
-        copied = memory[:size].view(data.dtype).reshape(shape)
-        copied[:, : data.shape[1]] = data
-        return copied
-
-    def end(self) -> None:
-        """Let the next chunk use the memory. Without this it is freed, once the loop that reads it
-        has ended."""
-        for memory in self._taken:
-            BUFFERS.give_back(memory)
-        self._taken = []
+    Allocating memory costs more than copying into it. Beyond a limit, what was not used for the
+    longest time is freed.
+    """
+    with _lock:
+        _free.extend(borrowed)
+        while sum(memory.size for memory in _free) > KEPT:
+            _free.pop(0)

@@ -27,7 +27,7 @@ from ..problem.streams import Arrays
 from .loop import ROUND_AXIS, KeptRecords
 from .simulation import Simulation
 
-FORMAT = 5
+FORMAT = 6
 STATE = "state.npz"
 
 
@@ -78,12 +78,11 @@ class Checkpoint:
             yield self
 
     def resume(self) -> tuple[Any, int]:
-        """Return the carry and the number of rounds with which the last call stopped, or those
-        before round 1."""
-        carry = self.simulation.begin()
+        """Return the carry and the number of rounds with which the last call stopped; None and 0
+        if there was none."""
         path = self.folder / STATE
         if not path.exists():
-            return carry, 0
+            return None, 0
         header, arrays = storage.read_arrays(path, "checkpoint")
         self._compare(path, header)
         try:
@@ -92,7 +91,7 @@ class Checkpoint:
             last = self.ends[-1:] if self.simulation.shape.record else [done]
             if not 0 < done <= self.simulation.stream.horizon or last != [done]:
                 raise ValueError("the numbers of rounds do not fit")
-            carry = files.like(carry, arrays)
+            carry = files.like(self.simulation.begin(), arrays)
             self._read_records(header["last"])
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -22,7 +23,24 @@ if jax.__version__.startswith(TESTED):  # another version may not know the optio
     QUICK["xla_cpu_use_fusion_emitters"] = False  # half the rest, in long programs
 
 Rewrite = Callable[[Callable[..., Any]], Callable[..., Any]]
-Executable = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A compiled function. It takes arguments of the same structure, shapes and types as those that
+    it was compiled for."""
+
+    program: Any
+    """What XLA compiled: a function of leaves."""
+    structure: Any
+    """That of the results."""
+    blank: Any
+    """The last argument that was made to compile; None if there was none."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Return a tree."""
+        leaves = self.program(*jax.tree.leaves(arguments))
+        return jax.tree.unflatten(self.structure, leaves[: self.structure.num_leaves])
 
 
 def compiled(
@@ -32,6 +50,7 @@ def compiled(
     arguments: tuple[Any, ...],
     quick: bool = False,
     in_pieces: Callable[..., Any] | None = None,
+    blank: Callable[[], Any] | None = None,
 ) -> Executable:
     """Return `function(static, rewrite, *arguments)`, compiled for arguments like these.
 
@@ -40,47 +59,47 @@ def compiled(
         function: defined at module level. It gets `static`, then a function that rewrites rounds,
             then the arguments.
         static: what is compiled in.
-        arguments: trees of arrays. The compiled function takes their leaves and returns leaves.
+        arguments: trees of arrays.
         quick: whether to compile quickly rather than well, for a function that is called once.
         in_pieces: a function that computes the same and is compiled instead where no kernel can
             contain the program; by default `function`.
-
-    The result takes arguments of the same structure, shapes and types, and returns a tree.
+        blank: makes one more argument, whose shapes and types follow from the others.
     """
     leaves, structure = jax.tree.flatten(arguments)
     passes = suitable(math.prod(problem.domain.shape))
-    shapes = tuple((leaf.shape, leaf.dtype) for leaf in leaves)
-    names = tuple(each.name for each in passes)
+    shapes = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
+    names = tuple([each.name for each in passes])
     key = (function, static, structure, shapes, names, quick)
 
     def make() -> Executable:
+        last = None if blank is None else blank()
+        given = arguments if blank is None else (*arguments, last)
         options = QUICK if quick else {}
-        return _compile(function, static, structure, leaves, passes, options, in_pieces)
+        return Executable(*_compile(function, static, given, passes, options, in_pieces), last)
 
-    executable: Executable = programs_of(problem).executable(key, make)
-    return executable
+    return programs_of(problem).get(key, make, compiles=True)
 
 
 def _compile(
     function: Callable[..., Any],
     static: Hashable,
-    structure: Any,
-    leaves: list[Any],
+    arguments: tuple[Any, ...],
     passes: tuple[Pass, ...],
     options: dict[str, Any],
     in_pieces: Callable[..., Any] | None = None,
-) -> Executable:
+) -> tuple[Any, Any]:
     """Compile a function with all passes; in pieces if no kernel can contain it.
 
     That shows while the function is traced, or when XLA refuses to compile it.
     """
+    leaves, structure = jax.tree.flatten(arguments)
     results: list[Any] = []
     if KERNEL not in passes and in_pieces is not None:
         function = in_pieces
 
     def rewrite(body: Callable[..., Any]) -> Callable[..., Any]:
         for each in passes:
-            body = each.of_round(body)
+            body = body if each.of_round is None else each.of_round(body)
         return body
 
     def on_leaves(*leaves: Any) -> list[Any]:
@@ -93,7 +112,7 @@ def _compile(
     program: Callable[..., Any] = on_leaves
     chosen: dict[str, Any] = {}
     for each in passes:
-        program = each.of_program(program)
+        program = program if each.of_program is None else each.of_program(program)
         chosen |= each.options
     chosen |= options
     try:
@@ -103,15 +122,10 @@ def _compile(
             raise
         LOG.debug("%s is compiled in pieces: %s", function.__name__, reason)
         rest = tuple(each for each in passes if each is not KERNEL)
-        return _compile(function, static, structure, leaves, rest, options, in_pieces)
+        return _compile(function, static, arguments, rest, options, in_pieces)
     with _Count.lock:
         _Count.compiled += 1
-
-    def call(*arguments: Any) -> Any:
-        outputs = executable(*jax.tree.leaves(arguments))
-        return jax.tree.unflatten(results[0], outputs[: results[0].num_leaves])
-
-    return call
+    return executable, results[0]
 
 
 class _Count:

@@ -33,7 +33,7 @@ in the first cache."""
 class Record(NamedTuple):
     """Something that can be recorded of every round."""
 
-    value: Callable[[Played, Any, jax.Array], Any]
+    value: Callable[[Played, Any, Any], Any]
     """Computes it from the played round, its data, and the learner's own decision before it was
     moved into the announced constraints."""
     thinned: bool
@@ -115,28 +115,29 @@ def play_chunk(
     shape: Shape,
     rewrite: Rewrite,
     inputs: Inputs,
-    state: GameState,
     data: Any,
     keys: jax.Array | None,
-    span: Span,
-) -> tuple[GameState, dict[str, Any]]:
+    rounds: jax.Array,
+    state: GameState,
+) -> tuple[GameState, jax.Array, dict[str, Any]]:
     """Play the rounds of a chunk with all learners and seeds.
 
-    Returns states, whose totals are those of the chunk alone, and records. All of them have the
+    Returns states without totals, the totals of the chunk alone, and records. All of them have the
     leading axes learner and seed.
 
     Arguments:
         shape: what is compiled.
         rewrite: replaces the function that plays one round by one that computes the same, faster.
         inputs: what stays the same through the simulation.
-        state: the states after the chunk before. In the first chunk it is not looked at.
         data: arrays (seed, round, ...) of the chunk's length; None with an adversary.
         keys: random keys of adversary, feedback and learner, one per seed, or None.
-        span: which rounds to play.
+        rounds: which rounds to play, the three numbers of `Span`.
+        state: the states after the chunk before, without totals. In the first chunk it is not
+            looked at.
     """
 
-    first = begin_all(shape, inputs, keys)
-    given = state._replace(totals=first.totals, faults=first.faults)
+    first, span = begin_all(shape, inputs, keys), Span(*rounds)
+    given = state._replace(totals=first.totals)
     begun = jax.tree.map(partial(jnp.where, span.begin == 0), first, given)
     learners, seeds = (1, 1)
     if inputs.learner.side_by_side:
@@ -147,23 +148,20 @@ def play_chunk(
         axes = (int(swept), 0, 0)
         return _in_groups(games, (state, data, keys), axes, shape.seeds, seeds)
 
-    return _in_groups(some_learners, (inputs.learner, begun), (0, 0), shape.learners, learners)
+    batch = (inputs.learner, begun)
+    after, records = _in_groups(some_learners, batch, (0, 0), shape.learners, learners)
+    return after._replace(totals=None), after.totals.packed(jnp), records
 
 
 def begin_all(shape: Shape, inputs: Inputs, keys: jax.Array | None) -> GameState:
     """Return the states before round 1 of all learners and seeds."""
 
-    def one_learner(learner: Learner) -> GameState:
-        begin = partial(_begin, shape, inputs, learner)
-        in_axes = None if keys is None else 0
-        return jax.vmap(begin, in_axes=in_axes, axis_size=shape.seeds)(keys)
+    def begin(learner: Learner, key: Any) -> GameState:
+        x1, given = jnp.asarray(inputs.x1), (inputs.start, inputs.adversary)
+        return init(learner, inputs.game, x1, shape.counts, key, *given)
 
-    return jax.vmap(one_learner, axis_size=shape.learners)(inputs.learner)
-
-
-def _begin(shape: Shape, inputs: Inputs, learner: Learner, key: Any) -> GameState:
-    x1, given = jnp.asarray(inputs.x1), (inputs.start, inputs.adversary)
-    return init(learner, inputs.game, x1, shape.counts, key, *given)
+    of_seeds = jax.vmap(begin, (None, None if keys is None else 0), axis_size=shape.seeds)
+    return jax.vmap(of_seeds, (0, None), axis_size=shape.learners)(inputs.learner, keys)
 
 
 def _play_rounds(
@@ -204,11 +202,23 @@ def _play_rounds(
     def body(carry: Any) -> Any:
         i, state, records = carry
         state, row = one_round(learner, state, revealed(i), key)
-        records = {name: _put(shape, name, records[name], row[name], i, axis) for name in row}
+        for name, record in records.items():
+            # A thinned record is overwritten until its last round comes.
+            place = i // shape.every if RECORDS[name].thinned else i
+            write = partial(lax.dynamic_update_index_in_dim, index=place, axis=axis)
+            records[name] = jax.tree.map(write, record, row[name])
         return i + 1, state, records
 
     row = jax.eval_shape(lambda state: one_round(learner, state, revealed(0), key)[1], state)
-    records = {name: _empty(shape, name, row[name], axis) for name in row}
+    records = {}
+    for name, model in row.items():
+        rows = shape.rows(name, shape.length)
+        records[name] = jax.tree.map(
+            lambda leaf, rows=rows: jnp.zeros(
+                (*leaf.shape[:axis], rows, *leaf.shape[axis:]), leaf.dtype
+            ),
+            model,
+        )
     start = (jnp.zeros((), jnp.int32), state, records)
     _, state, records = lax.while_loop(goes_on, body, start)
     return state, records
@@ -218,7 +228,7 @@ def _one_round(
     shape: Shape, game: Game, learner: Learner, state: GameState, z: Any, key: Any
 ) -> tuple[GameState, dict[str, Any]]:
     """Play one round of one learner and one seed. Returns the state after it and its records."""
-    proposed = own_decision(state.learner)
+    proposed = own_decision(state.learner) if "proposals" in shape.record else None
     z, (said, predicted) = z if shape.advised else (z, (None, None))
     if shape.advice is not None:
         said = shape.advice(state.t, state.learner.previous)
@@ -254,23 +264,6 @@ def _ask(reveal: Callable[..., Any], state: GameState, key: jax.Array) -> tuple[
 
     after, z = jax.tree.map(cast, (after, z))
     return state._replace(adversary=after), z
-
-
-def _empty(shape: Shape, name: str, row: Any, axis: int) -> Any:
-    """Return zeros for a record of all rounds of a chunk."""
-    length = shape.rows(name, shape.length)
-
-    def zeros(leaf: Any) -> jax.Array:
-        return jnp.zeros((*leaf.shape[:axis], length, *leaf.shape[axis:]), leaf.dtype)
-
-    return jax.tree.map(zeros, row)
-
-
-def _put(shape: Shape, name: str, record: Any, row: Any, i: jax.Array, axis: int) -> Any:
-    """Write a round into a record. A thinned one is overwritten until its last round comes."""
-    place = i // shape.every if RECORDS[name].thinned else i
-    write = partial(lax.dynamic_update_index_in_dim, index=place, axis=axis)
-    return jax.tree.map(write, record, row)
 
 
 def _side_by_side(shape: Shape, size: int) -> tuple[int, int]:

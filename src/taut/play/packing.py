@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import math
 import weakref
-from dataclasses import dataclass, is_dataclass, make_dataclass
-from functools import cached_property, lru_cache
+from dataclasses import is_dataclass, make_dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..engine import registered
 from ..learners import Learner
 
 Packed = tuple[Any, ...]
@@ -28,181 +29,114 @@ class Place(NamedTuple):
     """Its first entry in the vector."""
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-
-    @property
-    def entries(self) -> slice:
-        """Its entries in the vector."""
-        return slice(self.start, self.start + math.prod(self.shape))
+    bits: bool
+    """Whether whole numbers keep their bits in a vector of floats, which are then only copied."""
+    key: str | None
+    """The kind of random key that it is, or None."""
 
     def read(self, arrays: Any, *rows: Any) -> Any:
-        """Return the leaf; with `rows`, those of several trees, of which the arrays hold a row
-        each. The arrays are NumPy's."""
+        """Return the leaf, a random key as its numbers; with `rows`, those of several trees, of
+        which the arrays hold a row each."""
         if self.array:
             return arrays[self.array][rows] if rows else arrays[self.array]
-        part = arrays[0][(*rows, self.entries)]
-        part = part.view(self.dtype) if _as_bits(self.dtype, part.dtype) else part
+        part = arrays[0][(*rows, slice(self.start, self.start + math.prod(self.shape)))]
+        part = part.view(self.dtype) if self.bits else part
         return part.reshape((*part.shape[:-1], *self.shape)).astype(self.dtype, copy=False)
 
-    def write(self, arrays: Any, rows: Any, values: Any) -> None:
-        """Replace the leaf in several trees."""
-        if self.array:
-            arrays[self.array][rows] = values
-            return
-        flat = values.reshape(len(values), math.prod(self.shape)).astype(self.dtype, copy=False)
-        floating = arrays[0].dtype
-        arrays[0][rows, self.entries] = (
-            flat.view(floating) if _as_bits(self.dtype, floating) else flat
-        )
 
+class Packing(NamedTuple):
+    """How the leaves of trees of one structure become a few arrays and back. Hashable.
 
-@dataclass(frozen=True)
-class Packing:
-    """How a pytree is packed: leaves that the float type represents exactly in one vector, each
-    other leaf by itself. Whole numbers that are as wide as the float type keep their bits. Random
-    keys are packed as their numbers."""
+    Leaves of the float type, and whole numbers and truth values that it can represent exactly,
+    become parts of one vector, behind a header. Each other leaf stays an array of its own: 32-bit
+    floats beside 64-bit ones would cost more as parts of the vector, because XLA then converts
+    numbers back and forth. Whole numbers that are as wide as the float type keep their bits.
+    Random keys are packed as their numbers.
+    """
 
     structure: Any
-    leaf_types: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
-    keys: tuple[str | None, ...]
-    """For each leaf, the kind of random key that it is, or None."""
+    places: tuple[Place, ...]
+    """Of each leaf."""
     floating: np.dtype[Any]
+    header: int
+    """Entries of the vector before the first leaf."""
+    size: int
+    """Entries of the vector, with the header."""
+    arrays: int
+    """Their number."""
 
     @classmethod
-    def of(cls, tree: Any, floating: np.dtype[Any]) -> Packing:
+    def of(cls, tree: Any, floating: np.dtype[Any], header: int = 0) -> Packing:
         """Return the packing for trees like this one. Python floats count as numbers of the type
         `floating`."""
         leaves, structure = jax.tree.flatten(tree)
-        keys = tuple(str(jax.random.key_impl(leaf)) if _is_key(leaf) else None for leaf in leaves)
-        types = tuple(_leaf_type(_numbers(leaf), floating) for leaf in leaves)
-        return cls(structure, types, keys, floating)
+        places, size, arrays = [], header, 1
+        for leaf in leaves:
+            kind = str(jax.random.key_impl(leaf)) if _is_key(leaf) else None
+            numbers = leaf if kind is None else jax.random.key_data(leaf)
+            plain = isinstance(leaf, float) or getattr(leaf, "dtype", None) == floating
+            dtype = floating if plain else np.dtype(jnp.result_type(numbers))
+            whole = dtype.kind in "iub" and dtype.itemsize <= 4
+            inside = dtype == floating or (whole and floating in (np.float32, np.float64))
+            bits = inside and floating == np.float32 and dtype.kind in "iu" and dtype.itemsize == 4
+            shape = np.shape(numbers)
+            places.append(Place(0 if inside else arrays, size, shape, dtype, bits, kind))
+            size += math.prod(shape) if inside else 0
+            arrays += not inside
+        return cls(structure, tuple(places), floating, header, size, arrays)
 
-    @cached_property
-    def places(self) -> tuple[Place, ...]:
-        """The place of each leaf, without a header."""
-        places, start, others = [], 0, 0
-        for shape, dtype in self.leaf_types:
-            inside = _fits(dtype, self.floating)
-            others += not inside
-            places.append(Place(0 if inside else others, start, shape, dtype))
-            start += math.prod(shape) if inside else 0
-        return tuple(places)
+    def where(self) -> Any:
+        """Return the tree with the `Place` of every leaf."""
+        return jax.tree.unflatten(self.structure, self.places)
 
-    def where(self, skip: int = 0) -> Any:
-        """Return the tree with the `Place` of every leaf behind a header of `skip` entries."""
-        moved = [place._replace(start=skip + place.start) for place in self.places]
-        return jax.tree.unflatten(self.structure, moved)
-
-    @cached_property
-    def size(self) -> int:
-        """The number of entries of the vector, without a header."""
-        return sum(math.prod(place.shape) for place in self.places if not place.array)
-
-    @cached_property
-    def count(self) -> int:
-        """The number of arrays."""
-        return 1 + sum(place.array > 0 for place in self.places)
-
-    def pack_traced(self, tree: Any, header: jax.Array | None = None) -> Packed:
-        """Pack a tree inside compiled code; `header` comes before its numbers in the vector."""
+    def pack(self, tree: Any, header: Any = None, xp: Any = np) -> Packed:
+        """Pack a tree behind a header, by default zeros. With `xp=jnp` it works inside compiled
+        code; outside, NumPy is several times faster."""
+        if header is None and self.header:
+            header = xp.zeros(self.header, self.floating)
         parts, others = [] if header is None else [header], []
         for leaf, place in zip(jax.tree.leaves(tree), self.places, strict=True):
-            array = jnp.asarray(_numbers(leaf))
+            array = xp.asarray(leaf if place.key is None else jax.random.key_data(leaf))
             if place.array:
                 others.append(array)
-            elif _as_bits(place.dtype, self.floating):
+            elif place.bits:
                 parts.append(array.astype(place.dtype).ravel().view(self.floating))
             else:
-                parts.append(jnp.ravel(array.astype(self.floating)))
-        return (jnp.concatenate(parts) if parts else jnp.zeros(0, self.floating), *others)
+                parts.append(array.ravel().astype(self.floating))
+        return (xp.concatenate(parts) if parts else xp.zeros(0, self.floating), *others)
 
-    def pack(self, tree: Any, header: Any = ()) -> Packed:
-        """Pack a tree with NumPy, which is several times faster outside compiled code."""
-        parts, others = [np.asarray(header, self.floating)], []
-        for leaf, place in zip(jax.tree.leaves(tree), self.places, strict=True):
-            array = np.asarray(_numbers(leaf))
-            if place.array:
-                others.append(array)
-            elif _as_bits(place.dtype, self.floating):
-                parts.append(array.astype(place.dtype).ravel().view(self.floating))
-            else:
-                parts.append(array.ravel())
-        return (np.concatenate(parts, dtype=self.floating, casting="unsafe"), *others)
-
-    def unpack(self, arrays: Packed, skip: int = 0) -> Any:
-        """Return the tree; the first `skip` entries of the vector are its header. Works on NumPy
-        and JAX arrays."""
-        vector, leaves = arrays[0], []
-        for (array, start, shape, dtype), kind in zip(self.places, self.keys, strict=True):
-            if array:
-                leaf = arrays[array]
-            else:
-                leaf = vector[skip + start : skip + start + math.prod(shape)].reshape(shape)
-                if _as_bits(dtype, self.floating):
-                    leaf = leaf.view(dtype)
-                elif dtype != self.floating:
-                    leaf = leaf.astype(dtype)
-            if kind is not None:
-                leaf = jax.random.wrap_key_data(jnp.asarray(leaf, jnp.uint32), impl=kind)
+    def unpack(self, arrays: Packed) -> Any:
+        """Return the tree. Works on NumPy and JAX arrays."""
+        leaves = []
+        for place in self.places:
+            leaf = place.read(arrays)
+            if place.key is not None:
+                leaf = jax.random.wrap_key_data(jnp.asarray(leaf, jnp.uint32), impl=place.key)
             leaves.append(leaf)
         return jax.tree.unflatten(self.structure, leaves)
-
-    def __hash__(self) -> int:
-        """Computed once, because it is looked up in every call."""
-        return self._hash
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.structure, self.leaf_types, self.keys, self.floating))
 
 
 def _is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _numbers(leaf: Any) -> Any:
-    """Return the numbers of a random key; anything else as it is."""
-    return jax.random.key_data(leaf) if _is_key(leaf) else leaf
-
-
-def _fits(dtype: np.dtype[Any], floating: np.dtype[Any]) -> bool:
-    """Return whether the float type represents all numbers of another type exactly, or has room for
-    their bits."""
-    whole = dtype.kind in "iub" and dtype.itemsize <= 4
-    return dtype == floating or (whole and floating in (np.float32, np.float64))
-
-
-def _as_bits(dtype: np.dtype[Any], floating: np.dtype[Any]) -> bool:
-    """Return whether numbers keep their bits in a vector of floats, which are then only copied."""
-    return dtype.kind in "iu" and dtype.itemsize == 4 and floating == np.float32
-
-
-def _leaf_type(leaf: Any, floating: np.dtype[Any]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    if isinstance(leaf, float):
-        return (), floating
-    if isinstance(leaf, np.ndarray) and leaf.dtype == floating:  # several times faster
-        return leaf.shape, floating
-    return jnp.shape(leaf), np.dtype(jnp.result_type(leaf))
-
-
 def as_arrays(learner: Learner, floating: Any) -> Learner:
     """Return the learner with its parameters as arrays of one float type, so that all of them share
     a compiled program."""
     leaves, structure = jax.tree.flatten(learner)
-    if any(leaf is learner for leaf in leaves):
+    if len(leaves) == 1 and leaves[0] is learner:
         raise TypeError(
             f"{type(learner).__name__} is not registered as a JAX pytree. Add the decorator "
             "@taut.learner_dataclass to the class."
         )
     _refuse_ambiguous(learner)
-    least = np.promote_types(
-        floating, np.float32
-    )  # a domain among the parameters computes in 32 bits at least
-    arrays = (np.asarray(leaf) for leaf in leaves)
-    typed = [
-        a.astype(least if a.dtype.kind == "f" else jax.dtypes.canonicalize_dtype(a.dtype))
-        for a in arrays
-    ]
-    return jax.tree.unflatten(structure, typed)
+    # A domain among the parameters computes in 32 bits at least.
+    least = np.promote_types(floating, np.float32)
+    arrays = list(map(np.asarray, leaves))
+    for i, array in enumerate(arrays):
+        floats = array.dtype.kind == "f"
+        arrays[i] = array.astype(least if floats else jax.dtypes.canonicalize_dtype(array.dtype))
+    return jax.tree.unflatten(structure, arrays)
 
 
 _unambiguous: weakref.WeakSet[type] = weakref.WeakSet()
@@ -211,7 +145,7 @@ _unambiguous: weakref.WeakSet[type] = weakref.WeakSet()
 def _refuse_ambiguous(value: Any) -> None:
     """Refuse dataclasses that JAX may confuse with others; see `taut.engine.register_dataclass`."""
     kind = type(value)
-    if kind not in _unambiguous:
+    if kind not in registered and kind not in _unambiguous:
         structure: Any  # incompletely typed in JAX
         children, structure = jax.tree.flatten(value, is_leaf=lambda node: node is not value)
         static = (structure.node_data() or (kind, None))[1]

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +19,13 @@ from jax import lax
 
 from .. import engine
 from ..jax_internals import TESTED, bind, mark_call
-from ..jaxpr.exactness import compares_computed_floats
-from ..jaxpr.walk import equations, evaluate
+from ..jaxpr.exactness import unsafe_operation
+from ..jaxpr.walk import rewritten
 
 HUGE = 2**17
 """Numbers of a decision beyond which XLA uses several threads for a single operation."""
+Function = Callable[..., Any]
 MERGED = frozenset(("reduce_and", "reduce_max", "reduce_min", "reduce_or", "reduce_sum"))
-INLINED = frozenset(("jit", "pjit"))
 SEPARATE = frozenset(
     (
         "approx_top_k",
@@ -60,56 +62,29 @@ SEPARATE = frozenset(
 """Operations that no kernel can contain. Scatters are others."""
 
 
+@dataclass(frozen=True, eq=False)
 class Pass:
-    """An optional rewriting of the loop. By default it rewrites nothing, and applies on a CPU to
-    the versions of XLA in which it was tested."""
+    """An optional rewriting of the loop on a CPU."""
 
-    name: ClassVar[str]
-    options: ClassVar[dict[str, Any]] = {}
+    name: str
+    of_round: Callable[[Function], Function] | None = None
+    """Returns a function that computes the same as the one that plays a round."""
+    of_program: Callable[[Function], Function] | None = None
+    """Returns a function of arrays that computes the same as the one that plays a chunk, and may
+    return further arrays behind its results."""
+    options: dict[str, Any] = field(default_factory=dict)
     """For XLA, per compilation."""
+    any_version: bool = False
+    """Whether it applies to versions of XLA in which it was not tested."""
+    most: float = math.inf
+    """The largest number of entries of a decision."""
 
     def suits(self, size: int) -> bool:
         """Return whether the pass applies to decisions of so many numbers."""
-        return jax.default_backend() == "cpu" and jax.__version__.startswith(TESTED)
-
-    def of_round(self, body: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that computes the same as the one that plays a round."""
-        return body
-
-    def of_program(self, program: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of arrays that computes the same as the one that plays a chunk, and
-        may return further arrays behind its results."""
-        return program
+        return size <= self.most and (self.any_version or jax.__version__.startswith(TESTED))
 
 
-class Reductions(Pass):
-    """Sums and maxima over several axes are merged into one axis, and inner products become sums.
-
-    XLA's CPU backend compiles a reduction over several axes into nested scalar loops, and one over
-    a single axis into vector instructions, which is eight times faster for a 10 x 10 matrix.
-    Merging adds up the same numbers in the same order. XLA would undo it without the barrier.
-    Inside one kernel an inner product of two vectors becomes a scalar loop too; as a sum of
-    products it does not.
-    """
-
-    name = "reductions"
-
-    def suits(self, size: int) -> bool:
-        """Return whether XLA compiles for a CPU."""
-        return jax.default_backend() == "cpu"
-
-    def of_round(self, body: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the round with merged reductions."""
-
-        def evaluated(*arguments: Any) -> Any:
-            program, shapes = jax.make_jaxpr(body, return_shape=True)(*arguments)
-            results = evaluate(program, jax.tree.leaves(arguments), _rule, INLINED)
-            return jax.tree.unflatten(jax.tree.structure(shapes), results)
-
-        return evaluated
-
-
-def _rule(equation: Any, operands: list[Any]) -> Sequence[Any]:
+def _faster(equation: Any, operands: list[Any]) -> Sequence[Any]:
     if equation.primitive.name == "dot_general" and _is_inner_product(equation):
         left, right = operands
         return [jnp.sum(lax.optimization_barrier(left) * right)]
@@ -135,93 +110,47 @@ def _is_inner_product(equation: Any) -> bool:
     return bool(same) and left.ndim == right.ndim == 1 and result.ndim == 0
 
 
-class Options(Pass):
-    """Compiler options with which XLA's CPU backend compiles loops over short rounds better. They
-    were chosen by measurement."""
-
-    name = "options"
-    options: ClassVar[dict[str, Any]] = {
-        # Otherwise reductions of 32 or more numbers become windows, which are not vectorised.
-        "xla_disable_hlo_passes": "tree_reduction_rewriter",
-        # xla_backend_optimization_level stays at 3, the default. With 1, programs are compiled in a
-        # quarter less time, but LLVM ends the process for some of them.
-        # Looks closely at which arrays are in use at the same time: a round copies fewer of them.
-        **engine.unless_chosen({"xla_cpu_copy_insertion_use_region_analysis": True}),
-        # Rounds with exact projections are compiled in half the time. Those with announced
-        # constraints then take a little longer, but seconds of compilation outweigh microseconds
-        # per round in all but very long games.
-        **engine.unless_chosen({"xla_cpu_use_fusion_emitters": False}),
-        # Computes a number right before it is used.
-        **engine.unless_chosen({"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}),
-    }
-
-
-class Kernel(Pass):
-    """A whole chunk is compiled into one kernel of XLA's CPU backend.
-
-    Otherwise the backend dispatches every operation of every round, unless the loop's arrays are
-    small. XLA compiles a function into one kernel if its call carries a mark. It cannot do so with
-    operations that call a library or start threads. And inside one kernel it may compute a number
-    twice, with different rounding, so a program that selects by equality of computed floats is not
-    marked either. In other versions of XLA than those that were tested, the mark could end the
-    process.
-    """
-
-    name = "kernel"
-    options: ClassVar[dict[str, Any]] = {
-        # XLA would hand long sums to a library, which no kernel can contain.
-        "xla_cpu_experimental_ynn_fusion_type": ""
-    }
-
-    def suits(self, size: int) -> bool:
-        """Return whether the mark was tested, and decisions are not huge."""
-        return super().suits(size) and size <= HUGE
-
-    def of_program(self, program: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the program in one kernel. It raises `NoKernel` where no kernel can contain it."""
-
-        def in_one_kernel(*leaves: Any) -> list[Any]:
-            called = jax.jit(_with_first_numbers(program))
-            if not all(leaf.size for leaf in leaves):
-                raise NoKernel("an array without entries")
-            check_for_kernel(jax.make_jaxpr(called)(*leaves))
-            return mark_call(called(*leaves))  # traced once only
-
-        in_one_kernel.__name__ = program.__name__  # shown in profiles
-        return in_one_kernel
-
-
 class NoKernel(Exception):
     """A program has operations that no kernel can contain."""
 
 
-def check_for_kernel(program: Any) -> None:
-    """Raise `NoKernel` if a traced program cannot, or must not, be one kernel."""
-    for equation in equations(program):
-        name = equation.primitive.name
-        scatters = name.startswith("scatter")
-        multiplies = name == "dot_general" and _multiplies_matrices(equation)
-        if name in SEPARATE or scatters or multiplies:
-            raise NoKernel(name)
-    compared = compares_computed_floats(program)
-    if compared:
-        raise NoKernel(f"floats are compared by {compared}")
-
-
-def _with_first_numbers(program: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the program with one result more, which uses all arguments: XLA ends the process if a
-    marked function does not use one of them (jaxlib 0.10.2)."""
+def _in_one_kernel(program: Function) -> Function:
+    """Return the program in one kernel. It raises `NoKernel` where no kernel can contain it."""
 
     def extended(*leaves: Any) -> list[Any]:
-        numbers = [
-            jax.random.key_data(a) if jnp.issubdtype(a.dtype, jax.dtypes.prng_key) else a
-            for a in leaves
-        ]
-        first = sum(jnp.ravel(a)[0].astype(jnp.float32) for a in numbers)
+        """Return one result more, which uses all arguments: XLA ends the process if a marked
+        function does not use one of them (jaxlib 0.10.2)."""
+        first: Any = 0
+        for leaf in leaves:
+            key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+            numbers = jax.random.key_data(leaf) if key else leaf
+            first = first + jnp.ravel(numbers)[0].astype(jnp.float32)
         return [*program(*leaves), first]
 
-    extended.__name__ = program.__name__
-    return extended
+    def in_one_kernel(*leaves: Any) -> list[Any]:
+        called = jax.jit(extended)
+        if not all(leaf.size for leaf in leaves):
+            raise NoKernel("an array without entries")
+        check_for_kernel(jax.make_jaxpr(called)(*leaves))
+        return mark_call(called(*leaves))  # traced once only
+
+    extended.__name__ = in_one_kernel.__name__ = program.__name__  # shown in profiles
+    return in_one_kernel
+
+
+def check_for_kernel(program: Any) -> None:
+    """Raise `NoKernel` if a traced program cannot, or must not, be one kernel."""
+    name = unsafe_operation(program, _needs_more_than_a_kernel)
+    if name:
+        raise NoKernel(name)
+
+
+def _needs_more_than_a_kernel(equation: Any) -> bool:
+    name = equation.primitive.name
+    scatters = name.startswith("scatter")
+    return (
+        name in SEPARATE or scatters or (name == "dot_general" and _multiplies_matrices(equation))
+    )
 
 
 def _multiplies_matrices(equation: Any) -> bool:
@@ -234,14 +163,54 @@ def _multiplies_matrices(equation: Any) -> bool:
     return all(free)
 
 
-REDUCTIONS, OPTIONS, KERNEL = Reductions(), Options(), Kernel()
+REDUCTIONS = Pass("reductions", of_round=partial(rewritten, rule=_faster), any_version=True)
+"""Sums and maxima over several axes are merged into one axis, and inner products become sums.
+
+XLA's CPU backend compiles a reduction over several axes into nested scalar loops, and one over a
+single axis into vector instructions, which is eight times faster for a 10 x 10 matrix. Merging adds
+up the same numbers in the same order. XLA would undo it without the barrier. Inside one kernel an
+inner product of two vectors becomes a scalar loop too; as a sum of products it does not."""
+OPTIONS = Pass(
+    "options",
+    options={
+        # Otherwise reductions of 32 or more numbers become windows, which are not vectorised.
+        "xla_disable_hlo_passes": "tree_reduction_rewriter",
+        # xla_backend_optimization_level stays at 3, the default. With 1, programs are compiled in a
+        # quarter less time, but LLVM ends the process for some of them.
+        # Looks closely at which arrays are in use at the same time: a round copies fewer of them.
+        **engine.unless_chosen({"xla_cpu_copy_insertion_use_region_analysis": True}),
+        # Rounds with exact projections are compiled in half the time. Those with announced
+        # constraints then take a little longer, but seconds of compilation outweigh microseconds
+        # per round in all but very long games.
+        **engine.unless_chosen({"xla_cpu_use_fusion_emitters": False}),
+        # Computes a number right before it is used.
+        **engine.unless_chosen({"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}),
+    },
+)
+"""Compiler options with which XLA's CPU backend compiles loops over short rounds better. They were
+chosen by measurement."""
+KERNEL = Pass(
+    "kernel",
+    of_program=_in_one_kernel,
+    # XLA would hand long sums to a library, which no kernel can contain.
+    options={"xla_cpu_experimental_ynn_fusion_type": ""},
+    most=HUGE,
+)
+"""A whole chunk is compiled into one kernel of XLA's CPU backend.
+
+Otherwise the backend dispatches every operation of every round, unless the loop's arrays are small.
+XLA compiles a function into one kernel if its call carries a mark. It cannot do so with operations
+that call a library or start threads. And inside one kernel it may compute a number twice, with
+different rounding, so a program that selects by equality of computed floats is not marked either.
+In other versions of XLA than those that were tested, the mark could end the process."""
 PASSES: tuple[Pass, ...] = (REDUCTIONS, OPTIONS, KERNEL)
 """All passes, in the order in which they are applied."""
 
 
 def suitable(size: int) -> tuple[Pass, ...]:
     """Return the passes that are switched on and apply to decisions of so many numbers."""
+    if jax.default_backend() != "cpu":
+        return ()
     chosen = engine.chosen_passes()
-    return tuple(
-        each for each in PASSES if (chosen is None or each.name in chosen) and each.suits(size)
-    )
+    named = [each for each in PASSES if chosen is None or each.name in chosen]
+    return tuple([each for each in named if each.suits(size)])

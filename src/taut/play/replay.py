@@ -15,7 +15,6 @@ from ..learners.protocols import is_random
 from ..problem.problem import Problem
 from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import RECORDS, Run
-from .loop import KeptRecords
 from .simulation import SHORT, Chunk, Simulation, default_chunk_length
 
 
@@ -64,7 +63,7 @@ def replayed(
             yield known[:, start : start + count], source.block(start, count)
         return
     again = _prepared(run, problem, stream, record=frozenset(record))
-    yield from (_decisions(again, chunk) for chunk in again.play(again.begin()))
+    yield from (_decisions(again, chunk) for chunk in again.play())
 
 
 def known_decisions(run: Run) -> Any:
@@ -104,12 +103,7 @@ def played_again(
         quick=quick,
         learners=learners,
     )
-    records = KeptRecords(again.shape, run.horizon)
-    carry = again.begin()
-    for chunk in again.play(carry):
-        carry = chunk.carry
-        records.add(chunk.records, chunk.start, chunk.start + chunk.rounds)
-    return again.result(carry, records.records)
+    return again.run()
 
 
 def _prepared(

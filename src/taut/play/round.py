@@ -151,25 +151,18 @@ class CheckedRound(FullInformation):
     def linearised(self, x: jax.Array) -> Linearisation:
         """Return g_t(x) with its Jacobian products."""
         values, pull, push = super().linearised(x)
-        stored = computed_once(values)
+        stored = jax.lax.optimization_barrier(values)  # not computed again for each use
         return Linearisation(stored, lambda weights: _nan_if_infinite(pull(weights)), push)
 
     def project(self, x: jax.Array) -> jax.Array:
         """Return the nearest point of the domain B."""
-        return super().project(computed_once(x))
+        return super().project(jax.lax.optimization_barrier(x))
 
     def minimise(self, direction: jax.Array) -> jax.Array:
         """Return the point of the domain B where a linear function is least; NaN if the function
         has a slope that is not finite, which a comparison would not show."""
         point = super().minimise(direction)
         return jnp.where(jnp.all(jnp.isfinite(direction)), point, jnp.nan)
-
-
-def computed_once(x: jax.Array) -> jax.Array:
-    """Return `x` behind a barrier, so that the compiler stores it instead of computing it for each
-    use."""
-    stored: jax.Array = jax.lax.optimization_barrier(x)
-    return stored
 
 
 def _nan_if_infinite(x: jax.Array) -> jax.Array:
@@ -316,18 +309,16 @@ def floats_of(data: Any) -> list[jax.Array]:
 
 def faults_of(z: Any, loss: jax.Array, excess: jax.Array, x: jax.Array) -> jax.Array:
     """Return 0 if all numbers of a round are finite, otherwise one bit for each of `FAULTS`."""
-    checked = {"data": floats_of(z), "loss": [loss], "constraints": [excess], "next decision": [x]}
-    faults = jnp.asarray(0, jnp.int32)
-    for name, arrays in checked.items():
-        faults = faults | fault(name, *arrays)
-    return faults
+    before = fault("data", *floats_of(z)) | fault("loss", loss)
+    return before | fault("constraints", excess) | fault("next decision", x)
 
 
 def fault(name: str, *arrays: jax.Array) -> jax.Array:
     """Return the bit of `FAULTS` with this name if a number of the arrays is not finite, else 0."""
-    bit = jnp.asarray(2 ** FAULTS.index(name), jnp.int32)
-    bits = [jnp.where(jnp.all(jnp.isfinite(array)), 0, bit) for array in arrays]
-    return jnp.max(jnp.stack(bits)) if bits else jnp.asarray(0, jnp.int32)
+    finite = jnp.asarray(True)
+    for array in arrays:
+        finite &= jnp.all(jnp.isfinite(array))
+    return jnp.where(finite, 0, jnp.asarray(2 ** FAULTS.index(name), jnp.int32))
 
 
 def first_fault(faults: int) -> tuple[int, str]:

@@ -6,10 +6,11 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,6 @@ from ..progress import Counter, counting
 from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
-from .loop import KeptRecords
 from .simulation import FEW, SHORT, Simulation
 from .with_feedback import check_covered, default_learner
 
@@ -131,7 +131,7 @@ def simulate(
     if not isinstance(learner, Learner):
         learner, problem, stream = with_default(learner, problem, stream)
     problem, score = _problems(problem, score, stream)
-    index = index_of(stream)
+    index = None if isinstance(stream, np.ndarray) else index_of(stream)
     if index is not None:
         warn_of_decreasing_times(index)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
@@ -143,8 +143,10 @@ def simulate(
         for each in learners:
             check_covered(each, feedback, unproven)
     kept = _record(record, learners[0])
-    if chunk is None and checkpoint is None:
-        kept |= _path(kept, source, len(learners) * math.prod(problem.domain.shape))
+    numbers = source.horizon * source.seeds * len(learners) * math.prod(problem.domain.shape)
+    few = source.horizon <= FEW[-1] and numbers <= SHORT and not source.reacts
+    if few and kept and "decisions" not in kept and chunk is None and checkpoint is None:
+        kept |= {"path"}  # for certificates, which would play such a run again otherwise
     simulation = Simulation.prepare(
         learners=learners,
         swept=swept,
@@ -169,42 +171,32 @@ def simulate(
         )
     with counting(True, source.horizon, "rounds") if shown else nullcontext() as counter:
         if checkpoint is None:
-            run = _played(simulation, counter)
+            run = simulation.run(partial(_report, source.horizon, counter))
         else:
-            run = _continued(simulation, checkpoint, counter)
+            run = _continued(simulation, checkpoint, partial(_report, source.horizon, counter))
     return run if index is None else replace(run, index=index[: source.horizon])
 
 
-def _played(simulation: Simulation, counter: Counter | None) -> Run:
-    """Play all chunks of a simulation; `counter` is told how many rounds were played."""
-    carry = simulation.begin()
-    records = KeptRecords(simulation.shape, simulation.stream.horizon)
-    for chunk in simulation.play(carry):
-        carry, done = chunk.carry, chunk.start + chunk.rounds
-        records.add(chunk.records, chunk.start, done)
-        _report(simulation, counter, chunk.rounds, done)
-    return simulation.result(carry, records.records)
-
-
-def _continued(simulation: Simulation, folder: str | Path, counter: Counter | None) -> Run:
+def _continued(
+    simulation: Simulation, folder: str | Path, report: Callable[[int, int], None]
+) -> Run:
     """Play the chunks that are not in a checkpoint yet, and write each of them there."""
     # With the whole learner: the last digits must not depend on where a run is continued.
     simulation = simulation.whole()
     with Checkpoint(folder, simulation).open() as saved:
         carry, done = saved.resume()
-        if done:
+        if carry is not None:
             LOG.info("continuing after round %d from the checkpoint in %s", done, folder)
-            _report(simulation, counter, done, done)
+            report(done, done)
         for chunk in simulation.play(carry, done):
             carry, done = chunk.carry, chunk.start + chunk.rounds
             saved.add(carry, chunk.records, chunk.data, chunk.start, done)
-            _report(simulation, counter, chunk.rounds, done)
+            report(chunk.rounds, done)
         return simulation.result(carry, saved.records())
 
 
-def _report(simulation: Simulation, counter: Counter | None, rounds: int, done: int) -> None:
+def _report(horizon: int, counter: Counter | None, rounds: int, done: int) -> None:
     """Say that so many rounds were played, and stop if the time is up."""
-    horizon = simulation.stream.horizon
     LOG.debug("played %d of %d rounds", done, horizon)
     if counter is not None:
         counter.advance(rounds)
@@ -259,8 +251,7 @@ def _learners(
         kinds = kinds if " and " in kinds else f"{len(shapes)} different structures of {kinds}"
         raise TypeError(
             "learner: all learners of a sweep need the same class, schedules and flags, and "
-            f"parameters of the same shapes; got {kinds}. Use taut.simulate_all for different "
-            "methods."
+            f"parameters of the same shapes; got {kinds}. Use taut.sweep for different methods."
         )
     return tuple(learner), True
 
@@ -271,14 +262,6 @@ def _shown(learners: Sequence[Learner]) -> str:
         if len(learners) == 1
         else f"{len(learners)} learners of class {type(learners[0]).__name__}"
     )
-
-
-def _path(record: frozenset[str], source: Stream, numbers: int) -> frozenset[str]:
-    """Return what short runs keep for their certificates, which would play them again otherwise:
-    all decisions, of so many numbers per round and seed."""
-    short = source.horizon <= FEW[-1] and source.horizon * source.seeds * numbers <= SHORT
-    recorded = not record or "decisions" in record or source.reacts
-    return frozenset(() if recorded or not short else ("path",))
 
 
 def _record(record: Any, learner: Learner) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
@@ -21,7 +21,6 @@ from ..problem.feasibility import check_feasible
 from ..problem.feedback import Feedback
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
-from ..problem.programs import programs_of
 from ..problem.streams import Adversary, Arrays, Stream
 from ..runs.run import Run, advice_facts
 from ..runs.totals import Totals
@@ -33,9 +32,9 @@ from .advice import (
     predicted_data,
 )
 from .announced import check_announced
-from .buffers import Staging
+from .buffers import give_back, in_place
 from .compile import compiled
-from .loop import RECORDS, Inputs, Shape, Span, begin_all, play_chunk
+from .loop import RECORDS, Inputs, KeptRecords, Shape, begin_all, play_chunk
 from .packing import as_arrays
 from .round import Game, GameState, first_fault
 from .with_feedback import WithFeedback
@@ -58,7 +57,7 @@ class Carry(NamedTuple):
     """What is handed on from chunk to chunk, and written to checkpoints."""
 
     state: GameState
-    """Arrays with the leading axes learner and seed; placeholders before the first chunk."""
+    """Arrays with the leading axes learner and seed; without totals."""
     totals: Totals
     """Totals of all chunks so far, with the same axes."""
 
@@ -110,7 +109,7 @@ class Simulation:
     def prepare(
         cls,
         *,
-        learners: tuple[Learner, ...],
+        learners: tuple[Any, ...],
         swept: bool,
         problem: Problem,
         score: Problem | None,
@@ -156,16 +155,28 @@ class Simulation:
         )
         length = _chunk_length(shape, example, first.size, stream, chunk)
         # What a learner sees through feedback is not its own state, which neither grows nor stops.
-        grows = feedback is None and any(_grows(each) for each in learners)
-        room = ROOM if grows else None
-        short = feedback is None and chosen_passes() is None and isinstance(learners[0], Shortens)
+        own, kind = feedback is None, type(learners[0])
+        room = None
+        if (
+            own
+            and issubclass(kind, Grows)
+            and any(each.with_room(1) is not each for each in learners)
+        ):
+            room = ROOM
+        short = own and chosen_passes() is None and issubclass(kind, Shortens)
         stacked = _stacked(learners, feedback, first.dtype, room, short)
+
+        def number(leaf: Any) -> Any:  # Python's floats in the type of the decision
+            return np.asarray(leaf, first.dtype) if isinstance(leaf, float) else np.asarray(leaf)
+
+        remembers = problem.previous or (score is not None and score.previous)
+        start = shared_start(problem, score, first) if remembers else None
         inputs = Inputs(
-            game=jax.tree.map(lambda leaf: _number(leaf, first.dtype), Game.of(problem, score)),
+            game=jax.tree.map(number, Game.of(problem, score)),
             learner=stacked,
             x1=np.asarray(first),
-            start=_start(problem, score, first),
-            adversary=adversary_state(stream, first.dtype),
+            start=None if start is None else np.asarray(start),
+            adversary=None if shape.reveal is None else adversary_state(stream, first.dtype),
         )
         return cls(
             learners=learners,
@@ -182,7 +193,7 @@ class Simulation:
             shape=shape._replace(length=-(-length // thinning) * thinning),
             inputs=inputs,
             room=room,
-            short=short and isinstance(stacked, Shortened),
+            short=short and issubclass(type(stacked), Shortened),
             quick=quick,
             advice=advice,
             forecast=forecast,
@@ -194,32 +205,43 @@ class Simulation:
         if self.stream.reacts:
             return None
         data = self.stream.block(start, rounds)
-        like_first = _leaf_types(data, 2) == _leaf_types(self.example)
-        if not isinstance(self.stream, Arrays) and not like_first:
+        if isinstance(self.stream, Arrays):
+            return data
+        if _leaf_types(data, 2) != _leaf_types(self.example):
             raise ValueError(
                 f"stream: got {_described(data, 2)} for a round after round {start}; expected "
                 f"{_described(self.example)}, as for the first"
             )
         return data
 
-    def begin(self) -> Carry:
-        """Return the carry before round 1. Its states are placeholders: the first chunk makes its
-        own, so that no second program has to be compiled."""
+    def blank(self) -> GameState:
+        """Return a state of zeros, of which only shapes and types matter."""
         leaves, structure = jax.tree.flatten((self.inputs, self.random_keys))
 
         def begin(*leaves: Any) -> GameState:
             return begin_all(self.shape, *jax.tree.unflatten(structure, leaves))
 
-        def placeholders() -> Carry:  # from leaves: JAX keeps trees, and the functions in them
-            shapes = jax.eval_shape(begin, *leaves)
-            state = jax.tree.map(_zeros, shapes)
-            return Carry(state, Totals.of_chunk(state.totals))
+        shapes = jax.eval_shape(begin, *leaves)  # of leaves: JAX keeps trees, and their functions
+        return jax.tree.map(_zeros, shapes._replace(totals=None))
 
-        types = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
-        key = (begin_all, self.shape, structure, types)
-        return programs_of(self.problem).get(key, placeholders)
+    def begin(self) -> Carry:
+        """Return a carry of zeros, of which only shapes and types matter."""
+        count = self.shape.counts[1]
+        sums = np.zeros((self.shape.learners, self.shape.seeds, 4 + 4 * count))
+        return Carry(self.blank(), Totals.of_packed(sums, count))
 
-    def play(self, carry: Carry, done: int = 0) -> Iterator[Chunk]:
+    def run(self, report: Callable[[int, int], None] | None = None) -> Run:
+        """Play all rounds and return the run; after each chunk `report` is called with its number
+        of rounds and that of all so far."""
+        records = KeptRecords(self.shape, self.stream.horizon)
+        for chunk in self.play():
+            done = chunk.start + chunk.rounds
+            records.add(chunk.records, chunk.start, done)
+            if report is not None:
+                report(chunk.rounds, done)
+        return self.result(chunk.carry, records.records)
+
+    def play(self, carry: Carry | None = None, done: int = 0) -> Iterator[Chunk]:
         """Play all rounds after the first `done`, chunk by chunk.
 
         A chunk in which the learner lacked something, a part of itself or room for its state, is
@@ -230,26 +252,19 @@ class Simulation:
         while done < self.stream.horizon:
             rounds = min(self.shape.length, self.stream.horizon - done)
             chunk = simulation._play_chunk(carry, self.block(done, rounds), done, rounds)
-            state = chunk.carry.state.learner
-            if simulation.short and _fell_short(simulation.inputs.learner, state):
+            state, learner = chunk.carry.state.learner, simulation.inputs.learner
+            if simulation.short and np.any(learner.fell_short(state)):  # type: ignore[attr-defined]
                 simulation = simulation.whole()
                 continue
             if simulation.room is not None and any(_is_full(each, state) for each in self.learners):
                 simulation = simulation._with_learners(2 * simulation.room, simulation.short)
-                carry = simulation._padded(carry)
+                carry = None if carry is None else simulation._padded(carry)
                 continue
-            if not done:
-                self._check_feasible(chunk)
+            excess = chunk.records.get("excess")
+            if not done and (self.score is not None or excess is None or (excess > 0).all()):
+                check_feasible(self.problem)  # unless a decision was played that is feasible
             yield chunk
             carry, done = chunk.carry, done + rounds
-
-    def _check_feasible(self, chunk: Chunk) -> None:
-        """Raise an error if no decision satisfies the constraints. One that was played and does
-        spares the search for another."""
-        excess = chunk.records.get("excess")
-        if self.score is None and excess is not None and (excess <= 0).any():
-            return
-        check_feasible(self.problem)
 
     def whole(self) -> Simulation:
         """Return the same simulation with all parts of its learners from the first round on."""
@@ -267,27 +282,44 @@ class Simulation:
             short = zip(np.shape(leaf), np.shape(like), strict=True)
             return np.pad(leaf, [(0, wanted - size) for size, wanted in short])
 
-        return carry._replace(state=jax.tree.map(padded, carry.state, self.begin().state))
+        return carry._replace(state=jax.tree.map(padded, carry.state, self.blank()))
 
-    def _play_chunk(self, carry: Carry, data: Any, start: int, rounds: int) -> Chunk:
-        staging = Staging()
-        read = self._read_from(start)
-        revealed = data if read == start else self.block(read, self.shape.length)
-        if self.shape.advised:
-            length = rounds if read == start else self.shape.length
-            revealed = revealed, self._before_rounds(read, length)
-        staged = self._staged(staging, revealed)
-        span = Span(*(np.asarray(number, np.int32) for number in (start, rounds, start - read)))
-        passed = (self.inputs, carry.state, staged, self.random_keys, span)
-        executable = compiled(self.problem, play_chunk, self.shape, passed, quick=self.quick)
-        state, records = executable(*passed)
-        state, records = jax.tree.map(_host, (state, records))  # waits for the chunk
-        staging.end()
-        totals = carry.totals.plus(Totals.of_chunk(state.totals))
-        self._check_finite(state.faults, totals, start + rounds)
-        for name, record in records.items():
-            rows = self.shape.rows(name, rounds)
-            records[name] = jax.tree.map(lambda array, rows=rows: array[:, :, :rows], record)
+    def _play_chunk(self, carry: Carry | None, data: Any, start: int, rounds: int) -> Chunk:
+        shape, horizon, floating = self.shape, self.stream.horizon, self.first.dtype
+        read, revealed = start, data
+        if rounds < shape.length <= horizon and _is_in_memory(self.stream):
+            # The last chunk reads rounds before it too, in place, instead of a copy of compiled
+            # length.
+            read = horizon - shape.length
+            revealed = self.block(read, shape.length)
+        if shape.advised:
+            revealed = revealed, self._before_rounds(read, start - read + rounds)
+        borrowed: list[Array] = []
+
+        def staged(leaf: Any) -> Any:
+            leaf = leaf if leaf.dtype == floating else cast_data("stream", leaf, floating)
+            return in_place(leaf, shape.length, borrowed)
+
+        span = np.array((start, rounds, start - read), np.int32)
+        given = self.inputs, jax.tree.map(staged, revealed), self.random_keys, span
+        program = compiled(self.problem, play_chunk, shape, given, self.quick, blank=self.blank)
+        played = program(*given, program.blank if carry is None else carry.state)
+        state, sums, records = jax.tree.map(_host, played)  # waits for the chunk
+        give_back(borrowed)
+        if state.faults.any():  # the least is the first round's
+            _raise_fault(*first_fault(state.faults[state.faults > 0].min()))
+        totals = Totals.of_packed(sums, shape.counts[1])
+        if carry is not None:
+            totals = carry.totals.plus(totals)
+        if not (np.isfinite(sums).all() and (carry is None or totals.finite())):
+            raise ValueError(
+                f"loss: got totals that are not finite by round {start + rounds}; expected losses "
+                f"and squared violations whose sums fit {floating}"
+            )
+        if rounds < shape.length:
+            for name, record in records.items():
+                rows = shape.rows(name, rounds)
+                records[name] = jax.tree.map(lambda array, rows=rows: array[:, :, :rows], record)
         return Chunk(start, rounds, data, Carry(state, totals), records)
 
     def _before_rounds(self, start: int, length: int) -> tuple[Any, Any]:
@@ -298,35 +330,6 @@ class Simulation:
             return advice, None
         return advice, predicted_data(self.forecast, self.stream, start, length)
 
-    def _read_from(self, start: int) -> int:
-        """Return the round before which a chunk's data begin.
-
-        The last chunk is shorter than the others. If one seed's data lie in memory, it reads those
-        of rounds before it too, so that they have the length that is compiled and need no copy.
-        """
-        long = self.stream.horizon >= self.shape.length
-        in_memory = isinstance(self.stream, Arrays) and self.stream.seeds == 1
-        return min(start, self.stream.horizon - self.shape.length) if long and in_memory else start
-
-    def _staged(self, staging: Staging, data: Any) -> Any:
-        """Return a chunk's data in the type and length that are compiled."""
-
-        def staged(leaf: Any) -> Any:
-            same = leaf.dtype == self.first.dtype
-            array = leaf if same else cast_data("stream", leaf, self.first.dtype)
-            return staging.copy(array, self.shape.length)
-
-        return jax.tree.map(staged, data)
-
-    def _check_finite(self, faults: Array, totals: Totals, done: int) -> None:
-        if faults.any():
-            _raise_fault(*first_fault(faults[faults > 0].min()))  # the least is the first round's
-        if not totals.finite():
-            raise ValueError(
-                f"loss: got totals that are not finite by round {done}; expected losses and "
-                f"squared violations whose sums fit {self.first.dtype}"
-            )
-
     def result(self, carry: Carry, records: dict[str, Array]) -> Run:
         """Assemble the run."""
         scored, state = self.score or self.problem, carry.state.learner
@@ -335,10 +338,11 @@ class Simulation:
         for name in ("cuts_hold", "correction"):
             if getattr(state, name, None) is not None:
                 arrays[name] = np.asarray(getattr(state, name))
-        if isinstance(state, AdvisedState):
-            arrays["advised"] = advice_facts(state)
         if not self.swept:
-            arrays = jax.tree.map(lambda array: array[0], arrays)
+            arrays = {name: array[0] for name, array in arrays.items()}
+        if isinstance(state, AdvisedState):
+            facts = advice_facts(state)
+            arrays["advised"] = facts if self.swept else jax.tree.map(lambda a: a[0], facts)
         return Run(
             learner=self.learners if self.swept else self.learners[0],
             played_by=self.learners if self.swept else self.learners[0],
@@ -379,29 +383,19 @@ def _stacked(
         if feedback is not None:
             played = WithFeedback(learner, feedback)
         ready.append(as_arrays(played, dtype))
+    if len(ready) == 1:
+        return jax.tree.map(lambda leaf: leaf[None], *ready)
     return jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
 
 
-def _grows(learner: Learner) -> bool:
-    """Return whether the state of a learner needs more room with time."""
-    return isinstance(learner, Grows) and learner.with_room(ROOM) is not learner
-
-
-def _fell_short(learner: Any, state: Any) -> bool:
-    """Return whether a round needed a part that a shortened learner does not have."""
-    return bool(np.any(learner.fell_short(state)))
+def _is_in_memory(stream: Stream) -> bool:
+    """Return whether the data of one seed are read where they lie."""
+    return isinstance(stream, Arrays) and stream.seeds == 1
 
 
 def _is_full(learner: Any, state: Any) -> bool:
     """Return whether a state may have lost something for lack of room."""
     return bool(learner.is_full(state))
-
-
-def _start(problem: Problem, score: Problem | None, first: jax.Array) -> Array | None:
-    """Return the decision before round 1; None if neither problem depends on it."""
-    if not problem.previous and (score is None or not score.previous):
-        return None
-    return np.asarray(shared_start(problem, score, first))
 
 
 def _raise_fault(round: int, name: str) -> NoReturn:
@@ -443,31 +437,22 @@ def chunk_of_any_length(horizon: int) -> int | None:
 def _chunk_length(shape: Shape, example: Any, size: int, stream: Stream, chunk: Any) -> int:
     """Return the number of rounds to play at a time, chosen by the user or by the size of a
     round."""
-    sizes = {"loss": 1, "excess": 1, "data": _size(example), "multipliers": shape.counts[0]}
-    recorded = sum(sizes.get(name, size) // _thinning(shape, name) for name in shape.record)
-    revealed = 0 if stream.reacts else _size(example)
+    data = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(example))
+    sizes = {"loss": 1, "excess": 1, "data": data, "multipliers": shape.counts[0]}
+    recorded = 0
+    for name in shape.record:
+        recorded += sizes.get(name, size) // (shape.every if RECORDS[name].thinned else 1)
+    revealed = 0 if stream.reacts else data
     length = default_chunk_length(8 * shape.seeds * max(revealed, shape.learners * recorded))
     if chunk is not None:
         return min(arguments.count("chunk", chunk), max(length, stream.horizon))
     return min(length, *(few + 8 for few in FEW if stream.horizon <= few), LONGEST + 8)
 
 
-def _thinning(shape: Shape, name: str) -> int:
-    return shape.every if RECORDS[name].thinned else 1
-
-
-def _size(tree: Any) -> int:
-    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(tree))
-
-
-def _number(leaf: Any, floating: Any) -> Any:
-    """Return a number of the game as an array; Python's floats in the type of the decision."""
-    return np.asarray(leaf, floating) if isinstance(leaf, float) else np.asarray(leaf)
-
-
 def _zeros(leaf: Any) -> Any:
-    zeros = np.zeros if isinstance(leaf.dtype, np.dtype) else jnp.zeros  # random keys are JAX's
-    return zeros(leaf.shape, leaf.dtype)
+    if isinstance(leaf.dtype, np.dtype):
+        return jax.device_put(np.zeros(leaf.shape, leaf.dtype))  # nothing is compiled
+    return jnp.zeros(leaf.shape, leaf.dtype)  # random keys
 
 
 def _host(array: Any) -> Any:

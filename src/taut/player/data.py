@@ -10,13 +10,11 @@ import jax
 import numpy as np
 
 from .. import arguments
-from ..engine import Array, default_float
-from ..play.announced import check_announced_count
+from ..engine import Array
+from ..play.announced import check_announced_count, traced_count
 from ..problem.compatibility import cast_data, count_constraints
 from ..problem.problem import Problem
-from ..problem.tracing import UnusableOutput
 from .guards import Refused
-from .tag import skeleton
 
 LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
@@ -36,10 +34,22 @@ class DataTypes:
         self._known: tuple[Any, list[LeafType]] | None = None
         self._saved: tuple[str, list[LeafType]] | None = None  # the same as read from a file
         self._array: LeafType | None = None  # the same if the data are one array
-        self.structure: Any = None
-        """The same in values for JSON, if the data are dicts, tuples or lists of arrays."""
+        self._skeleton: Any = None  # what `structure` was in a file
         self.known = False
         """Whether the data of a round were accepted in this process."""
+
+    @property
+    def example(self) -> Any:
+        """Zeros in the form of the data that were accepted."""
+        assert self._known is not None
+        structure, types = self._known
+        return jax.tree.unflatten(structure, [np.zeros(*each) for each in types])
+
+    @property
+    def structure(self) -> Any:
+        """Structure and types in values for JSON, if the data are dicts, tuples or lists of
+        arrays."""
+        return skeleton(self.example) if self.known else self._skeleton
 
     def cast(self, z: Any) -> Any:
         """Return data in the types of earlier rounds, or raise an error if they do not fit."""
@@ -80,7 +90,8 @@ class DataTypes:
                 f"z: got data with which constraints(x, z) returns {found} values; expected "
                 f"{self.counts[0]}"
             )
-        check_announced_count(problem, x, data, self.counts[1])
+        if problem.announced is not None:
+            check_announced_count(problem, x, data, self.counts[1])
 
     def quick_cast(self, z: Any) -> Array | None:
         """Cast an array that is like those of earlier rounds; None for anything else, which `cast`
@@ -88,24 +99,26 @@ class DataTypes:
         if type(z) is not np.ndarray or self._array is None:
             return None
         shape, dtype = self._array
-        if z.shape != shape or (
-            z.dtype != dtype and not (z.dtype == np.float64 and dtype.kind == "f")
-        ):
+        if z.shape != shape:
+            return None
+        if z.dtype == dtype:
+            return z
+        if z.dtype != np.float64 or dtype.kind != "f":
             return None
         with np.errstate(over="ignore"):  # infinite values are refused later, with their round
-            return z.astype(dtype, copy=False)
+            return z.astype(dtype)
 
     def remember(self, z: Any) -> None:
         """Remember the data of the first round that was accepted."""
         if not self.known:
             leaves, structure = jax.tree.flatten(z)
             self._known = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
-            self.known, self.structure = True, skeleton(z)
+            self.known = True
             self._array = self._known[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
 
     def forget(self) -> None:
         """Forget the data of the only round, which was taken back."""
-        self._known = self._saved = self._array = self.structure = None
+        self._known = self._saved = self._array = self._skeleton = None
         self.known = False
 
     def described(self) -> Any:
@@ -122,7 +135,7 @@ class DataTypes:
         something else."""
         if described is None:
             return
-        self.structure = skeleton
+        self._skeleton = skeleton
         structure, types = described
         found = [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]
         if type(structure) is not str or any(
@@ -145,9 +158,10 @@ def constraint_count(
         announced: whether to count announced constraints.
     """
     name = "announced_count" if announced else "count"
+    constraints = problem.announced if announced else problem.constraints
     known = problem.announced_count if announced else problem.constants.constraint_count
     if known is None:
-        known = traced_count(problem, problem.announced if announced else problem.constraints, data)
+        known = 0 if constraints is None else traced_count(problem, constraints, data)
     if given is None:
         if known is None:
             raise ValueError(
@@ -155,7 +169,7 @@ def constraint_count(
                 f"round's data: {owner}(..., {name}=m)"
             )
         return known
-    if announced and problem.announced is None:
+    if constraints is None:
         raise ValueError(
             f"announced_count: got {given}; expected None for a problem without announced "
             "constraints"
@@ -164,21 +178,6 @@ def constraint_count(
     if known is not None and known != count:
         raise ValueError(f"{name}: got {count}; expected {known}, as the problem has")
     return count
-
-
-def traced_count(problem: Problem, constraints: Any, data: Any) -> int | None:
-    """Return how many values constraints have with these data; None if they need others. Without
-    constraints it is 0."""
-    if constraints is None:
-        return 0
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    try:
-        values = jax.eval_shape(lambda x, z: constraints.values(x, problem.given(z, x)), x, data)
-    except UnusableOutput:
-        raise
-    except Exception:  # whatever a user's function raises when its data are missing
-        return None
-    return int(values.shape[0])
 
 
 def checked_measurements(
@@ -231,3 +230,50 @@ def check_round(given: Any, expected: int, pending: Collection[int]) -> None:
     if round in pending:
         why = f"which was skipped (call player.observe_late({round}, z) for it)"
     raise Refused(f"round: got {round}, {why}; expected {expected}", came=round, expected=expected)
+
+
+def skeleton(tree: Any) -> Any:
+    """Describe data in values for JSON: dicts, tuples and lists of [shape, type].
+
+    Returns None for data that contain anything else.
+    """
+    if isinstance(tree, np.ndarray):
+        return {"leaf": [list(tree.shape), str(tree.dtype)]}
+    if type(tree) in (tuple, list):
+        parts = [skeleton(part) for part in tree]
+        return None if None in parts else {type(tree).__name__: parts}
+    if type(tree) is dict and all(isinstance(name, str) for name in tree):
+        named = {name: skeleton(part) for name, part in tree.items()}
+        return None if None in named.values() else {"dict": named}
+    return None
+
+
+def filled(described: Any, leaves: list[Array]) -> Any:
+    """Return data of the described structure, with leaves in the order of `jax.tree.leaves`."""
+    example = example_of(described)
+    expected, structure = jax.tree.flatten(example)
+    shapes = [(leaf.shape, leaf.dtype) for leaf in leaves]
+    if shapes != [(leaf.shape, leaf.dtype) for leaf in expected]:
+        raise ValueError("its last data have other shapes or types")
+    return jax.tree.unflatten(structure, leaves)
+
+
+def example_of(described: Any, rng: np.random.Generator | None = None) -> Any:
+    """Return random data of the described structure; ValueError if it is no description."""
+    rng = np.random.default_rng(0) if rng is None else rng
+    if not isinstance(described, dict) or len(described) != 1:
+        raise ValueError(f"its data are {described!r}")
+    kind, parts = next(iter(described.items()))
+    if kind == "leaf":
+        shape, dtype = tuple(map(int, parts[0])), np.dtype(parts[1])
+        if min(shape, default=0) < 0 or np.prod(shape, dtype=float) > 2**24:
+            raise ValueError(f"its data are {described!r}")
+        if dtype.kind == "f":
+            return rng.normal(size=shape).astype(dtype)
+        return rng.integers(0, 2, size=shape).astype(dtype)
+    if kind == "dict":
+        return {name: example_of(part, rng) for name, part in parts.items()}
+    if kind in ("tuple", "list"):
+        made = [example_of(part, rng) for part in parts]
+        return tuple(made) if kind == "tuple" else made
+    raise ValueError(f"its data are {described!r}")

@@ -3,6 +3,10 @@
 The header holds learner, domain, feedback and the types of the data; the arrays are those of the
 learner's state, of totals and extremes, the history, the rounds that are missing, the fingerprint
 of the problem and the last data of a guard, each under the name of its part.
+
+A file cannot hold the functions of a problem. It holds the values that they have at fixed decisions
+and data, so that another loss, another capacity or swapped names are noticed when it is loaded.
+Values do not depend on how a function is written, nor on versions of JAX.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,22 +24,26 @@ from .. import arguments, files, storage
 from ..engine import VERSION, Array
 from ..learners import Learner
 from ..play.with_feedback import through
+from ..problem.domains.support import centre_of, project_rows
+from ..problem.evaluation import constraint_evaluation, loss_evaluation
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..runs.totals import Totals
-from . import tag
-from .decision import LOST
-from .growth import with_room
+from .data import DataTypes, example_of
 from .guards import as_limits, check_reaction
-from .irregular import MissingRounds
-from .steps import PlayerState
+from .memory import MissingRounds
+from .observation import LOST
+from .steps import PlayerState, with_room
 
 if TYPE_CHECKING:
+    from ..fleet.fleet import Fleet
     from .player import Player
 
 
 FORMAT = 5
 """The only format that is read."""
+PROBES = 6
+"""Decisions at which loss and constraints are evaluated, each with data of its own."""
 PARTS = ("state", "totals", "extremes", "history", "first", "missing", "problem", "last")
 
 
@@ -43,19 +51,11 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
     """Return header and arrays of a file."""
     arguments.flag("history", history)
     with player._lock:
-        problem, names, structure = player.problem, player.constraint_names, player._data.structure
-        if player._fingerprint is None or player._fingerprint[0] != structure:
-            player._fingerprint = structure, tag.fingerprint(problem, structure, player._dtype)
+        problem, names = player.problem, player.constraint_names
         header = {
             "what": "player",
             "format": FORMAT,
-            "version": VERSION,
-            "learner": files.pack(player.learner),
-            "domain": problem.domain.to_dict(),
-            "count": player._data.counts[0],
-            "dtype": str(player._dtype),
-            "data": player._data.described(),
-            "problem": tag.tag_of(problem, names, structure),
+            **described(player, player._data),
             "history": player._history.asked,
             "rounds": [player.observed, player.unknown, player._changed],
         }
@@ -76,10 +76,39 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
             "history": player._history.to_arrays() if history else {},
             "first": {"0": player._first},
             "missing": player._missing.to_arrays(math.prod(player._shape)),
-            "problem": player._fingerprint[1],
+            "problem": fingerprint_of(player, player._data.structure),
             "last": player._last_data.to_arrays(),
         }
         return header, as_arrays(parts)
+
+
+def described(owner: Player | Fleet, data: DataTypes) -> dict[str, Any]:
+    """Return what a header says of a player or of a fleet, and of the data of its rounds."""
+    problem, names = owner.problem, owner.constraint_names
+    coordinates = problem.coordinate_names
+    return {
+        "version": VERSION,
+        "learner": files.pack(owner.learner),
+        "domain": problem.domain.to_dict(),
+        "count": data.counts[0],
+        "dtype": str(owner._dtype),
+        "data": data.described(),
+        "problem": {
+            "shape": list(problem.domain.shape),
+            "coordinate_names": None if coordinates is None else list(coordinates),
+            "constraint_names": None if names is None else list(names),
+            "previous": problem.previous,
+            "data": data.structure,
+        },
+    }
+
+
+def fingerprint_of(owner: Player | Fleet, structure: Any) -> dict[str, Array]:
+    """Return the fingerprint of the problem of a player or of a fleet for data of this structure.
+    It is computed once."""
+    if owner._fingerprint is None or owner._fingerprint[0] != structure:
+        owner._fingerprint = structure, fingerprint(owner.problem, structure, owner._dtype)
+    return owner._fingerprint[1]
 
 
 def loaded(
@@ -99,15 +128,16 @@ def loaded(
         raise TypeError(f"learner: got {arguments.shown(learner)}; expected a taut learner")
     renamed = migration.as_names(migrate)
     check_reaction(on_refuted)
-    as_limits(limits)  # wrong ones are the caller's, not the file's
+    if limits is not None:
+        as_limits(limits)  # wrong ones are the caller's, not the file's
     same = learner if renamed is None else None  # a migrated player may get another learner
     saved, arrays, came = _read(source, same)
     given = _saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
     options = {"limits": limits, "on_refuted": on_refuted}
     try:
-        changes = migration.changes(problem, saved, arrays)
+        changed = differences(problem, saved, as_parts(arrays)["problem"])
         kept = learner is None or files.same(files.pack(learner), saved["learner"])
-        if not changes.any and not renamed and kept:  # nothing has to be migrated
+        if not changed.all and not renamed and kept:  # nothing has to be migrated
             return revived(files.unpack(saved["learner"]), problem, saved, arrays, given, **options)
     except files.OtherState as error:
         if renamed is None:
@@ -119,8 +149,8 @@ def loaded(
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
     if renamed is None:
-        raise ValueError(f"{'. '.join(changes.texts)}. Pass migrate=True to go on with it ({came})")
-    return migration.migrated(problem, saved, arrays, changes, renamed, learner, given, options)
+        raise ValueError(f"{'. '.join(changed.all)}. Pass migrate=True to go on with it ({came})")
+    return migration.migrated(problem, saved, arrays, changed, renamed, learner, given, options)
 
 
 def unpickled(
@@ -189,9 +219,7 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     player._set_state(PlayerState(learner.x, game, seen, jnp.asarray(over, jnp.int32)))
     player._first, player._changed = first, changed
     player._history.restore(parts["history"], player.round - 1)
-    if player._history.constraint_names is None:
-        player._history.constraint_names = _saved_names(saved, player._count)
-        player._named = player._named or player.constraint_names is not None
+    player._saved_names = _saved_names(saved, player._count)
     player._data.restore(saved.get("data"), saved["problem"].get("data"))
     player._begun = LOST if saved.get("advised") else None
     player.migration = _saved_texts(saved.get("migration", []))
@@ -213,7 +241,7 @@ def _check_played(totals: Totals, seen: Any, rounds: int) -> None:
         np.any((values < 0) & (values > -np.inf) | np.isnan(values) | (values == np.inf))
         or np.any((at < 0) | (at > rounds))
         or not np.isfinite(np.asarray(seen.decisions)).all()
-        or not np.all(seen.slopes.numbers() >= 0)
+        or not np.all(seen.slopes() >= 0)
     ):
         raise ValueError("the extremes are not those of this player")
 
@@ -253,20 +281,17 @@ def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     return parts
 
 
-def _opened(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Array], str]:
-    """Read a file, or the bytes of one. Returns header, arrays, and how errors call the source."""
-    if isinstance(source, bytes):
-        shown = f"{len(source)} bytes"
-        return *storage.arrays_from_bytes(source, "content", shown), f"content: got {shown}"
-    return *storage.read_arrays(arguments.path("path", source)), f"path: got {source}"
-
-
 def _read(
     source: str | Path | bytes, learner: Any = None
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
     """Read a file, or the bytes of one, and check that its header is one of a player, and by this
-    learner if one is given. Returns what `_opened` does."""
-    saved, arrays, came = _opened(source)
+    learner if one is given. Returns header, arrays, and how errors call the source."""
+    if isinstance(source, bytes):
+        shown, came = f"{len(source)} bytes", f"content: got {len(source)} bytes"
+        saved, arrays = storage.arrays_from_bytes(source, "content", shown)
+    else:
+        came = f"path: got {source}"
+        saved, arrays = storage.read_arrays(arguments.path("path", source))
     what, number = saved.get("what"), saved.get("format")
     if what != "player" or type(number) is not int or number != FORMAT:
         raise ValueError(
@@ -304,15 +329,6 @@ def check_precision(came: str, saved: Mapping[str, Any], more: str = "") -> None
         raise ValueError(
             f'{came} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it{more}'
         )
-
-
-def other_domain(problem: Problem, saved: Mapping[str, Any]) -> str:
-    """Say how the domain of a problem differs from that in a header; empty if it is the same."""
-    if files.same(problem.domain.to_dict(), saved["domain"]):
-        return ""
-    return (
-        f"problem: got the domain {problem.domain!r}; expected that in the file: {saved['domain']}"
-    )
 
 
 def check_size(
@@ -368,3 +384,122 @@ def _whole(number: Any) -> int:
     if type(number) is not int or number < 0:
         raise ValueError(f"the number of rounds is {number!r}")
     return number
+
+
+def fingerprint(
+    problem: Problem, structure: Any, dtype: Any, points: Array | None = None
+) -> dict[str, Array]:
+    """Return a few decisions with the values of loss and constraints there, by name.
+
+    Arguments:
+        problem: the problem.
+        structure: that of `DataTypes` for the data. Without it, only constraints that take no
+            data are evaluated.
+        dtype: the float type of the player.
+        points: the decisions of another fingerprint; by default some of the domain.
+    """
+    scored = problem.scored_constraints
+    if structure is None and (scored.takes_data or problem.previous):
+        return {}
+    rng, shape = np.random.default_rng(0), problem.domain.shape
+    if points is None:
+        centre = centre_of(problem.domain).ravel()
+        reach = float(problem.domain.radius) / max(1, centre.size) ** 0.5
+        away = rng.uniform(-1, 1, (PROBES, centre.size)) * reach
+        points = project_rows(problem.domain, centre + away).astype(dtype)
+    x = points.reshape(-1, 1, *shape)
+    if structure is None:
+        return {"points": points, "excess": _excess(problem, x, None)}
+    rng = np.random.default_rng(1)
+    rows = [example_of(structure, rng) for _ in points]
+    z = jax.tree.map(lambda *each: np.stack(each)[:, None], *rows)
+    given = problem.given(z, np.roll(x, 1, axis=0))
+    loss = loss_evaluation(problem).values(x, given)[:, 0]
+    return {"points": points, "loss": loss.astype(float), "excess": _excess(problem, x, given)}
+
+
+def _excess(problem: Problem, x: Array, given: Any) -> Array:
+    scored = problem.scored_constraints
+    data = given if scored.takes_data else None
+    return constraint_evaluation(problem, scored).values(x, data)[:, 0].astype(float)
+
+
+class Differences(NamedTuple):
+    """What differs between a problem and that of a file, in sentences; empty if nothing does."""
+
+    domain: str = ""
+    names: tuple[str, ...] = ()
+    shape: str = ""
+    loss: str = ""
+    constraints: str = ""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All sentences."""
+        texts = (self.domain, *self.names, self.shape, self.loss, self.constraints)
+        return tuple(filter(None, texts))
+
+
+def differences(
+    problem: Problem, header: Mapping[str, Any], saved: Mapping[str, Array]
+) -> Differences:
+    """Compare a problem with the header and the fingerprint of a file; ValueError if the header is
+    damaged."""
+    tag, texts, domain = header["problem"], [], ""
+    if not files.same(problem.domain.to_dict(), header["domain"]):
+        domain = (
+            f"problem: got the domain {problem.domain!r}; expected that in the file: "
+            f"{header['domain']}"
+        )
+    for what in ("coordinate_names", "constraint_names"):
+        own, other = getattr(problem, what), tag.get(what)
+        if other is not None and own is not None and list(own) != list(other):
+            texts.append(f"{what}: got {list(own)}; expected {list(other)}, as in the file")
+    shape = tuple(tag.get("shape", ()))
+    if shape != problem.domain.shape:
+        text = f"problem: got decisions of shape {problem.domain.shape}; expected {shape}"
+        return Differences(domain, tuple(texts), text)
+    values = _other_values(problem, tag, saved, np.dtype(header["dtype"]))
+    return Differences(domain, tuple(texts), "", *values)
+
+
+def _other_values(
+    problem: Problem, tag: Mapping[str, Any], saved: Mapping[str, Array], dtype: Any
+) -> tuple[str, str]:
+    """Say whether loss and constraints have other values than the fingerprint of a file."""
+    if not saved:
+        return "", ""
+    points = saved["points"]
+    if points.ndim != 2 or points.shape[1] != np.prod(problem.domain.shape, dtype=int):
+        raise ValueError("its fingerprint has other decisions")
+    try:
+        here = fingerprint(problem, tag.get("data"), dtype, points.astype(dtype))
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
+        # The user's functions take other data than the player observed.
+        return f"loss: got one that raised {error!r} with data like those in the file", ""
+    room = max(1e-6, 1e3 * float(np.finfo(dtype).eps))
+    texts = []
+    for name in ("loss", "excess"):
+        one, other = here.get(name), saved.get(name)
+        if one is None or other is None:
+            texts.append("")
+        elif one.shape != other.shape:
+            texts.append(f"got values of shape {one.shape[1:]}; expected {other.shape[1:]}")
+        elif not _close(one, other, room):
+            with np.errstate(invalid="ignore"):
+                far = np.abs(one - other)
+            place = np.unravel_index(int(np.nanargmax(np.nan_to_num(far, nan=-1))), one.shape)
+            texts.append(
+                f"got a function with the value {one[place]:.6g} at a decision where it was "
+                f"{other[place]:.6g} when the file was written"
+            )
+        else:
+            texts.append("")
+    loss, constraints = texts
+    return (loss and f"loss: {loss}"), (constraints and f"constraints: {constraints}")
+
+
+def _close(one: Array, other: Array, room: float) -> bool:
+    """Return whether two arrays are the same up to rounding of their largest entries."""
+    finite = np.abs(other[np.isfinite(other)])
+    return np.allclose(one, other, rtol=room, atol=room * finite.max(initial=0), equal_nan=True)

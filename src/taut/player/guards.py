@@ -20,8 +20,7 @@ from .. import arguments
 from ..engine import Array
 from ..play.round import FAULTS
 from ..problem.problem import Problem
-from .extremes import NAMES
-from .steps import FAULTY, REFUTED, VIOLATED
+from .steps import FAULTY, NAMES, REFUTED, VIOLATED
 
 if TYPE_CHECKING:
     from .player import Player
@@ -65,39 +64,18 @@ class Refused(ValueError):
         self.numbers = numbers
 
 
-class Hooks:
-    """The functions that are called for each event."""
+def happened(player: Player, event: Event) -> None:
+    """Write a log record, then call the functions for the event. What these raise is not caught."""
+    about = {"taut_event": event.name, "taut_round": event.round}
+    LOG.warning("%s", event.message, extra={**about, "taut_numbers": dict(event.numbers)})
+    for function in tuple(player._functions.get(event.name, ())):
+        function(event)
 
-    def __init__(self) -> None:
-        self._functions: dict[str, list[Callable[[Event], Any]]] = {name: [] for name in EVENTS}
 
-    def add(self, event: str, function: Callable[[Event], Any]) -> None:
-        """Call the function whenever the event happens."""
-        arguments.one_of("event", event, tuple(EVENTS))
-        if not callable(function):
-            raise TypeError(
-                f"function: got {arguments.shown(function)}; expected a function of an event"
-            )
-        self._functions[event].append(function)
-
-    def report(self, event: Event) -> None:
-        """Write a log record, then call the functions. What these raise is not caught."""
-        LOG.warning(
-            "%s",
-            event.message,
-            extra={
-                "taut_event": event.name,
-                "taut_round": event.round,
-                "taut_numbers": dict(event.numbers),
-            },
-        )
-        for function in tuple(self._functions[event.name]):
-            function(event)
-
-    def refused(self, round: int, error: Exception) -> None:
-        """Report a round that was refused with this error."""
-        numbers = error.numbers if isinstance(error, Refused) else {}
-        self.report(Event("refused", round, f"round {round} was refused: {error}", numbers))
+def refused(player: Player, round: int, error: Exception) -> None:
+    """Report a round that was refused with this error."""
+    numbers = error.numbers if isinstance(error, Refused) else {}
+    happened(player, Event("refused", round, f"round {round} was refused: {error}", numbers))
 
 
 @dataclass(frozen=True)
@@ -145,7 +123,7 @@ class Limits:
 
         Arguments:
             name: what the user calls the value.
-            value: the data.
+            value: the data, an array or a tree of arrays.
             last: the same of the last round that was observed, or None.
             rounds: how many rounds ago that was.
             round: the round, for the error.
@@ -157,28 +135,22 @@ class Limits:
                 entry=name,
                 limit="check",
             )
-        if self.low is not None:
-            _compare(name, value, self.low, "at least", np.less, round)
-        if self.high is not None:
-            _compare(name, value, self.high, "at most", np.greater, round)
-        if self.change is not None and last is not None:
-            change = np.abs(np.asarray(value, float) - np.asarray(last, float))
-            _compare(
-                name, change, rounds * self.change, "a change of at most", np.greater, round, value
-            )
+        leaves = jax.tree_util.tree_flatten_with_path(value)[0]
+        others = [None] * len(leaves) if last is None else jax.tree.leaves(last)
+        for (path, leaf), then in zip(leaves, others, strict=True):
+            entry, numbers = f"{name}{jax.tree_util.keystr(path)}", np.asarray(leaf, float)
+            if self.low is not None:
+                _compare(entry, numbers, self.low, "at least", numbers, round)
+            if self.high is not None:
+                _compare(entry, numbers, self.high, "at most", numbers, round)
+            if self.change is not None and then is not None:
+                change = np.abs(numbers - np.asarray(then, float))
+                most = rounds * self.change
+                _compare(entry, change, most, "a change of at most", numbers, round)
 
 
-def _compare(
-    name: str,
-    value: Any,
-    limit: Array,
-    side: str,
-    outside: Callable[[Array, Array], Any],
-    round: int,
-    shown: Any = None,
-) -> None:
+def _compare(name: str, values: Array, limit: Array, side: str, shown: Array, round: int) -> None:
     """Raise an error that names the first entry that is outside."""
-    values = np.asarray(value, float)
     try:
         limits = np.broadcast_to(limit, values.shape)
     except ValueError:
@@ -186,12 +158,11 @@ def _compare(
             f"limits: got an array of shape {limit.shape} for {name}, of shape {values.shape}; "
             "expected a number or the same shape"
         ) from None
-    places = np.argwhere(outside(values, limits))
+    places = np.argwhere(values < limits if side == "at least" else values > limits)
     if not len(places):
         return
     place = tuple(map(int, places[0]))
-    came = float(np.asarray(values if shown is None else shown, float)[place])
-    entry = f"{name}[{', '.join(map(str, place))}]" if place else name
+    came, entry = float(shown[place]), f"{name}[{', '.join(map(str, place))}]" if place else name
     raise Refused(
         f"{entry}: got {came:g} in round {round}; expected {side} {limits[place]:g}",
         entry=entry,
@@ -201,12 +172,14 @@ def _compare(
     )
 
 
-def as_limits(limits: Any) -> Guard | None:
+Guard = dict[str | None, Limits]
+"""Limits by the name of the data; under None for all of them."""
+
+
+def as_limits(limits: Any) -> Guard:
     """Return the guard of data: of `Limits`, of a dict of them by name, or of a function."""
-    if limits is None:
-        return None
     if isinstance(limits, Limits):
-        return Guard({None: limits})
+        return {None: limits}
     if isinstance(limits, Mapping):
         for name, each in limits.items():
             if not isinstance(name, str) or not isinstance(each, Limits):
@@ -214,51 +187,31 @@ def as_limits(limits: Any) -> Guard | None:
                     f"limits: got {arguments.shown(each)} for {name!r}; expected taut.Limits(...) "
                     "for the name of data"
                 )
-        return Guard(dict(limits))
+        return dict(limits)
     if callable(limits):
-        return Guard({None: Limits(check=limits)})
+        return {None: Limits(check=limits)}
     raise TypeError(
         f"limits: got {arguments.shown(limits)}; expected taut.Limits(...), a dict of them by the "
         "names of the data, or a function of the data"
     )
 
 
-class Guard:
-    """Limits on data.
-
-    Arguments:
-        limits: by the name of the data; under None for all of them.
-    """
-
-    def __init__(self, limits: dict[str | None, Limits]) -> None:
-        self._limits = limits
-
-    def refuse(self, data: Any, round: int, known: tuple[int, Any] | None) -> None:
-        """Raise an error if data of this round are outside the limits; `known` are round and data
-        that were observed last."""
-        number, last = known or (round, None)
-        for name, limits in self._limits.items():
-            if name is None:
-                self._each(limits, data, last, round - number, round)
-                continue
-            if not isinstance(data, Mapping) or name not in data:
-                raise Refused(
-                    f"limits: got limits for {name!r}, which is not in the data of round {round}; "
-                    "expected the name of an entry of a dict",
-                    entry=name,
-                )
-            then = last[name] if isinstance(last, Mapping) and name in last else None
-            limits.refuse(f"z[{name!r}]", data[name], then, round - number, round)
-
-    def _each(self, limits: Limits, data: Any, last: Any, rounds: int, round: int) -> None:
-        """Compare every array of the data; a function gets all of them at once."""
-        if limits.check is not None:
-            Limits(check=limits.check).refuse("z", data, None, rounds, round)
-        plain = Limits(limits.low, limits.high, limits.change)
-        leaves, _ = jax.tree_util.tree_flatten_with_path(data)
-        others = [None] * len(leaves) if last is None else jax.tree.leaves(last)
-        for (path, leaf), then in zip(leaves, others, strict=True):
-            plain.refuse(f"z{jax.tree_util.keystr(path)}", leaf, then, rounds, round)
+def refuse_outside(guard: Guard, data: Any, round: int, known: tuple[int, Any] | None) -> None:
+    """Raise an error if data of this round are outside the limits; `known` are round and data that
+    were observed last."""
+    number, last = known or (round, None)
+    for name, limits in guard.items():
+        if name is None:
+            limits.refuse("z", data, last, round - number, round)
+            continue
+        if not isinstance(data, Mapping) or name not in data:
+            raise Refused(
+                f"limits: got limits for {name!r}, which is not in the data of round {round}; "
+                "expected the name of an entry of a dict",
+                entry=name,
+            )
+        then = last[name] if isinstance(last, Mapping) and name in last else None
+        limits.refuse(f"z[{name!r}]", data[name], then, round - number, round)
 
 
 def check_reaction(reaction: Any, name: str = "on_refuted") -> None:
@@ -270,13 +223,10 @@ def check_reaction(reaction: Any, name: str = "on_refuted") -> None:
 def thresholds(problem: Problem, tolerance: float, dtype: Any) -> Array:
     """Return what the extremes of a round are compared with: the stated constants in the order of
     `NAMES`, then the violation that is tolerated. Estimated constants are not stated."""
-    known = problem.constants
-    stated = [
-        np.inf
-        if getattr(known, name) is None or name in known.estimated
-        else float(getattr(known, name)) * (1 + SLACK)
-        for name in NAMES
-    ]
+    known, stated = problem.constants, []
+    for name in NAMES:
+        constant = np.inf if name in known.estimated else getattr(known, name)
+        stated.append(np.inf if constant is None else float(constant) * (1 + SLACK))
     with np.errstate(over="ignore"):
         return np.asarray([*stated, tolerance], dtype)
 
@@ -297,50 +247,45 @@ def refuted_event(problem: Problem, seen: Array, stated: Array, round: int) -> E
     )
 
 
-def check_flags(player: Player, report: Array, round: int) -> None:
+def check_flags(player: Player, header: Array, round: int) -> None:
     """Refuse a round in which something is not finite, or that refutes a constant if the user
     wants that."""
-    flags = int(report[0])
+    flags = int(header[0])
     if flags % FAULTY:
         entry, reason = not_finite(flags, round)
         raise Refused(reason, entry=entry, limit="finite")
     if not flags & REFUTED:
         return
     reaction = player._on_refuted
-    event = refuted_event(player.problem, report[player._seen], player._stated, round)
+    event = refuted_event(player.problem, header[player._seen], player._stated, round)
     if callable(reaction):
         reaction = reaction(event)
         check_reaction(reaction, "on_refuted(event)")
     if reaction == "refuse":
-        player._hooks.report(event)
+        happened(player, event)
         raise Refused(event.message, **event.numbers)
 
 
 def alarm(player: Player, round: int | None = None) -> None:
     """Report what happened in the round that was just taken over."""
-    report, flags = player._report, int(player._report[0])
+    header, flags = player._report, int(player._report[0])
     number = player.round - 1 if round is None else round
     if flags & REFUTED:
-        seen = report[player._seen][: len(NAMES)]
+        seen = header[player._seen][: len(NAMES)]
         event = refuted_event(player.problem, seen, player._stated, number)
         if not callable(player._on_refuted) and player._on_refuted == "warn":
             exceeded = seen > player._stated[: len(NAMES)]
             player._stated[: len(NAMES)][exceeded] = 2 * seen[exceeded]
             player._fix()
-        player._hooks.report(event)
+        happened(player, event)
     if flags & VIOLATED:
-        excess = report[2 : player._played.start]
+        excess = header[2 : player._played.start]
         names, worst = player.constraint_names, int(np.argmax(excess))
         name = f"g[{worst}]" if names is None else names[worst]
         tolerance = float(player._stated[-1])
-        player._hooks.report(
-            Event(
-                "violated",
-                number,
-                f"{name}: got {excess[worst]:g} in round {number}; expected at most {tolerance:g}",
-                {"constraint": name, "value": float(excess[worst]), "tolerance": tolerance},
-            )
-        )
+        text = f"{name}: got {excess[worst]:g} in round {number}; expected at most {tolerance:g}"
+        about = {"constraint": name, "value": float(excess[worst]), "tolerance": tolerance}
+        happened(player, Event("violated", number, text, about))
     every = player._checked_every
     if round is None and every is not None and number % every == 0:
         player.certificate()

@@ -1,10 +1,12 @@
 """What a live player remembers of its rounds beside its state: the last rounds, earlier ones
-thinned, the weights of advisers, and the last data. All of it takes bounded memory."""
+thinned, the weights of advisers, the last data, and the rounds that are missing. All of it takes
+bounded memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,8 +14,11 @@ import numpy as np
 from .. import arguments, files
 from ..engine import Array
 from ..extras import optional
+from ..learners import Learner
+from ..learners.protocols import LateRounds
 from ..play.packing import Place
-from .tag import filled
+from .data import filled
+from .guards import Refused
 
 if TYPE_CHECKING:
     import pandas
@@ -126,6 +131,16 @@ class History:
         """The decisions, flat: (round, entry)."""
         return self._values()[:, 1 + self._constraints :]
 
+    @property
+    def names(self) -> dict[str, list[str]]:
+        """The names of the constraints ("excess") and of the entries of a decision, or names made
+        from letters."""
+        size = self._recent.shape[1] - 1 - self._constraints
+        return {
+            "excess": list(self.constraint_names or (f"g[{i}]" for i in range(self._constraints))),
+            "decision": list(self.coordinate_names or (f"x[{i}]" for i in range(size))),
+        }
+
     def _values(self) -> Array:
         if not self.asked:
             return self._earlier
@@ -167,10 +182,7 @@ class History:
                     f"times: got {len(times)} times; expected those of all {rounds.max()} rounds"
                 )
             index = pd.Index(list(times), name="time")[rounds - 1]
-        size = self._recent.shape[1] - 1 - self._constraints
-        constraints = self.constraint_names or [f"g[{i}]" for i in range(self._constraints)]
-        coordinates = self.coordinate_names or [f"x[{i}]" for i in range(size)]
-        columns = ["loss", *constraints, *coordinates]
+        columns = ["loss", *self.names["excess"], *self.names["decision"]]
         return pd.DataFrame(self._values(), index=index, columns=columns)
 
     def to_arrays(self) -> dict[str, Array]:
@@ -230,28 +242,20 @@ class Weights:
         return {**past, round: np.array(self._place.read((report,)), float)}
 
 
+@dataclass
 class LastData:
-    """The data of the last round that was observed, and of the one before it, for `undo`.
+    """The data of the last round that was observed, and of the one before it, for `undo`."""
 
-    Arguments:
-        kept: whether they are needed.
-    """
-
-    def __init__(self, kept: bool) -> None:
-        self.kept = kept
-        self.last: tuple[int, Any] | None = None
-        """Round and data."""
-        self._before: tuple[int, Any] | None = None
+    kept: bool
+    """Whether they are needed."""
+    last: tuple[int, Any] | None = None
+    """Round and data."""
+    before: tuple[int, Any] | None = None
 
     def remember(self, data: Any, round: int) -> None:
         """Remember the data of a round, unless a later one was observed already."""
         if self.kept and (self.last is None or round > self.last[0]):
-            copied = jax.tree.map(np.array, data)
-            self._before, self.last = self.last, (round, copied)
-
-    def take_back(self) -> None:
-        """Forget the data of the last round."""
-        self.last = self._before
+            self.before, self.last = self.last, (round, jax.tree.map(np.array, data))
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
@@ -265,3 +269,102 @@ class LastData:
             return
         leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
         self.last = int(arrays["round"]), filled(structure, leaves)
+
+
+class Pending(NamedTuple):
+    """A round that was skipped and may come late."""
+
+    round: int
+    tag: int
+    """What the learner is told when it comes."""
+    decision: Array
+    """The decision that was played, flat."""
+    previous: Array | None
+    """The decision before it, flat, if the problem depends on it."""
+
+
+class MissingRounds(NamedTuple):
+    """The rounds of a player without an observation. Immutable, so that a round can be undone."""
+
+    late: int = 0
+    """How many were observed late."""
+    pending: tuple[Pending, ...] = ()
+    """Those of the rounds that may still come, in their order."""
+    migrated: int = 0
+    """How many rounds were played on another problem, before the player was migrated."""
+
+    @property
+    def rounds(self) -> tuple[int, ...]:
+        """The numbers of the rounds that may still come."""
+        return tuple(each.round for each in self.pending)
+
+    def lost(self, learner: Learner) -> int:
+        """Return the tag of the round that is given up if one more is skipped; -1 for none."""
+        full = isinstance(learner, LateRounds) and len(self.pending) >= learner.delay
+        return self.pending[0].tag if full and self.pending else -1
+
+    def skipped(self, learner: Learner, new: Pending) -> MissingRounds:
+        """Return the rounds with one more, without those that are given up."""
+        if not isinstance(learner, LateRounds) or not learner.delay:
+            return self
+        return self._replace(pending=(*self.pending, new)[-learner.delay :])
+
+    def find(self, round: int, expected: int) -> Pending:
+        """Return the pending round with this number, or say why there is none."""
+        for each in self.pending:
+            if each.round == round:
+                return each
+        why = "which was observed, or was given up because the learner waits for no older rounds"
+        if round >= expected:
+            why = f"which is not over; call player.observe(z) for round {expected}"
+        listed = ", ".join(map(str, self.rounds)) or "none"
+        raise Refused(
+            f"round: got {round}, {why}; expected one that was skipped and may still come: "
+            f"{listed}",
+            came=round,
+            pending=list(self.rounds),
+        )
+
+    def arrived(self, round: int) -> MissingRounds:
+        """Return the rounds without one that was observed late."""
+        rest = tuple(each for each in self.pending if each.round != round)
+        return self._replace(late=self.late + 1, pending=rest)
+
+    def to_arrays(self, size: int) -> dict[str, Array]:
+        """Return the arrays that `from_arrays` needs; `size` is that of a decision."""
+        if self == MissingRounds():
+            return {}
+        before = [each.previous for each in self.pending if each.previous is not None]
+        return {
+            "about": np.array([self.late, self.migrated]),
+            "rounds": np.array([[each.round, each.tag] for each in self.pending], int).reshape(
+                -1, 2
+            ),
+            "decisions": np.array([each.decision for each in self.pending]).reshape(-1, size),
+            **({"previous": np.array(before)} if before else {}),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, Array], size: int, remembers: bool) -> MissingRounds:
+        """Return what `to_arrays` described; ValueError or KeyError if the arrays do not fit."""
+        if not arrays:
+            return cls()
+        late, migrated = map(int, arrays["about"])
+        rounds, decisions = arrays["rounds"], arrays["decisions"]
+        count = len(rounds)
+        previous = arrays.get("previous", np.zeros((0, size)))
+        if (
+            min(late, migrated) < 0
+            or rounds.shape != (count, 2)
+            or rounds.dtype.kind not in "iu"
+            or np.any(rounds < 0)
+            or decisions.shape != (count, size)
+            or previous.shape != (count if remembers else 0, size)
+            or not (np.isfinite(decisions).all() and np.isfinite(previous).all())
+        ):
+            raise ValueError("the missing rounds are not those of this player")
+        pending = tuple(
+            Pending(int(t), int(tag), decisions[i], previous[i] if remembers else None)
+            for i, (t, tag) in enumerate(rounds)
+        )
+        return cls(late, pending, migrated)

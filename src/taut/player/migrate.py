@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,15 +18,15 @@ from .. import arguments, files
 from ..engine import Array
 from ..learners import Learner
 from ..learners.half_space.method import HalfSpace, HalfSpaceState
+from ..play.announced import announced_needs_data
 from ..play.packing import as_arrays
 from ..play.with_feedback import through
 from ..problem.domains import Domain
 from ..problem.domains.base import domain_from_dict
 from ..problem.problem import Problem
-from .file import as_parts, check_size, other_domain
-from .growth import with_room
-from .irregular import MissingRounds
-from .tag import Differences, differences
+from .file import Differences, as_parts, check_size
+from .memory import MissingRounds
+from .steps import with_room
 
 if TYPE_CHECKING:
     from .player import Player
@@ -36,24 +36,6 @@ LOG = logging.getLogger("taut.player")
 TOUCHING = 1e-6
 """A cut that excludes feasible decisions by less than this share of the diameter is moved until it
 excludes none."""
-
-
-class Changes(NamedTuple):
-    """How a problem differs from that of a file."""
-
-    domain: str
-    """Empty if it is the same."""
-    other: Differences
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """What differs, in sentences."""
-        return (*filter(None, [self.domain]), *self.other.all)
-
-    @property
-    def any(self) -> bool:
-        """Whether something differs."""
-        return bool(self.texts)
 
 
 def as_names(migrate: Any) -> dict[str, str] | None:
@@ -68,19 +50,11 @@ def as_names(migrate: Any) -> dict[str, str] | None:
     return {} if arguments.flag("migrate", migrate) else None
 
 
-def changes(problem: Problem, saved: Mapping[str, Any], arrays: Mapping[str, Array]) -> Changes:
-    """Compare a problem with that of a file."""
-    dtype, parts = np.dtype(saved["dtype"]), as_parts(arrays)
-    names = problem.constraint_names
-    other = differences(problem, names, saved["problem"], parts["problem"], dtype)
-    return Changes(other_domain(problem, saved), other)
-
-
 def migrated(
     problem: Problem,
     saved: Mapping[str, Any],
     arrays: Mapping[str, Array],
-    changed: Changes,
+    changed: Differences,
     renamed: Mapping[str, str],
     learner: Learner | None,
     feedback: Any,
@@ -119,12 +93,17 @@ def migrated(
     centre = np.asarray(problem.domain.centre, float).ravel()
     x = np.where(place >= 0, decision.ravel()[place], centre)
     x1 = problem.domain.project(jnp.asarray(x.reshape(problem.domain.shape), saved["dtype"]))
+    needs_count = (
+        problem.announced is not None
+        and problem.announced_count is None
+        and announced_needs_data(problem)
+    )
     player = Player(
         learner or _resized(by, before, problem, notes),
         problem,
         x1=np.asarray(x1),
         count=saved["count"] if problem.constants.constraint_count is None else None,
-        announced_count=saved.get("announced_count") if _needs_count(problem) else None,
+        announced_count=saved.get("announced_count") if needs_count else None,
         feedback=feedback,
         unproven=True,
         history=saved.get("history"),
@@ -146,18 +125,10 @@ def migrated(
     player._missing = MissingRounds(migrated=rounds)
     player._history.restore({}, rounds)
     notes.append(f"totals and history of the {rounds} rounds before: they are of another problem")
-    player.migration = (*saved.get("migration", ()), *changed.texts, *notes)
+    player.migration = (*saved.get("migration", ()), *changed.all, *notes)
     for note in notes:
         LOG.warning("not taken over: %s", note, extra={"taut_event": "migrated"})
     return player
-
-
-def _needs_count(problem: Problem) -> bool:
-    from ..play.announced import announced_needs_data
-
-    if problem.announced is None or problem.announced_count is not None:
-        return False
-    return announced_needs_data(problem)
 
 
 def _rounds(parts: Mapping[str, dict[str, Array]], before: Domain, saved: Mapping[str, Any]) -> int:
@@ -242,7 +213,7 @@ def _resized(learner: Learner, before: Domain, problem: Problem, notes: list[str
 
 
 def _taken(
-    player: Player, own: Any, old: Any, place: Array, changed: Changes, notes: list[str]
+    player: Player, own: Any, old: Any, place: Array, changed: Differences, notes: list[str]
 ) -> Any:
     """Return the state of the new player with what is taken over from the old one."""
     if not isinstance(own, HalfSpaceState) or not isinstance(old, HalfSpaceState):
@@ -269,7 +240,7 @@ def _taken(
     gone = np.setdiff1d(np.arange(normals.shape[1]), place)
     hold, highest = np.zeros(len(kept), bool), offsets
     problem = player.problem
-    if not changed.other.constraints and not changed.other.shape:
+    if not changed.constraints and not changed.shape:
         hold, highest = kept, offsets
     elif not problem.constraints.takes_data:
         hold, highest = _that_hold(problem, moved, offsets, kept)

@@ -1,25 +1,39 @@
-"""How a round of a player is played: its data are revealed or measurements come, and the player
-goes on with the state after it."""
+"""The rounds of a player: what is known of a round before its decision, then its data or
+measurements, after which the player goes on with another state. Rounds can be skipped, come late or
+be taken back."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+import logging
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
-from ..engine import Array
-from ..learners.protocols import Grows
-from ..problem.feasibility import check_feasible
+from .. import arguments
+from ..engine import Array, require_jax
+from ..learners import Learner
+from ..learners.protocols import Grows, LateRounds, uncovered
+from ..play.advice import LAST, advice_of_round, check_advised
+from ..play.announced import announced_needs_data
+from ..problem.compatibility import cast_data
+from ..problem.evaluation import constraint_evaluation
+from ..problem.feasibility import check_feasible, find_feasible
+from ..problem.feedback import Delayed
+from ..problem.problem import Problem
+from . import steps
 from .data import checked_measurements
-from .decision import begin, check_announced_data
-from .decision import played as with_decision
-from .guards import check_flags
-from .steps import measured, revealed
+from .guards import Refused, alarm, check_flags, refuse_outside, refused
+from .memory import Pending
 
 if TYPE_CHECKING:
     from .player import Player
 
 
+LOG = logging.getLogger("taut.player")
+EXACT = 1e-12
+"""Relative violation of announced constraints that counts as none."""
 Measured = tuple[Any, Any, Any, Any]
 """Gradient, excess, Jacobian and loss at the decision just played; None for what was not given."""
 
@@ -33,7 +47,7 @@ def play(player: Player, z: Any, played: Any, numbers: Measured) -> None:
         raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
     before, report = player._arrays, player._report
     if played is not None:
-        before, report = with_decision(player, played)
+        before, report = _with_decision(player, played)
     elif player._begun is not None or player.problem.announced is not None:
         before, report = begin(player)
     if is_measured:
@@ -47,7 +61,7 @@ def play(player: Player, z: Any, played: Any, numbers: Measured) -> None:
     arrays, told, data = _revealed(player, z, before)
     accept(player, arrays, told, report, changed=played is not None)
     if player._learns_of_data:
-        remember(player, data, player.round - 1)
+        remember(player, data)
 
 
 def _measured(player: Player, before: Any, numbers: Measured) -> tuple[Any, Array]:
@@ -59,7 +73,7 @@ def _measured(player: Player, before: Any, numbers: Measured) -> tuple[Any, Arra
     given = checked_measurements(
         *numbers, count=player._count, shape=player._shape, dtype=player._dtype
     )
-    arrays, report = player._steps.take(measured, before, *given)
+    arrays, report = player._steps.take(steps.measured, before, *given)
     if report[0]:
         check_flags(player, report, player.round)
     return arrays, report
@@ -72,10 +86,10 @@ def _revealed(player: Player, z: Any, before: Any) -> tuple[Any, Array, Any]:
     if data is None:  # rarely: walking a tree takes time
         data = player._data.cast(player.problem.arrange(z))
     if player._guard is not None:
-        player._guard.refuse(data, player.round, player._last_data.last)
+        refuse_outside(player._guard, data, player.round, player._last_data.last)
     if player._begun is not None:
         check_announced_data(player, data)
-    arrays, report = player._steps.take(revealed, before, data)
+    arrays, report = player._steps.take(steps.revealed, before, data)
     if report[0]:
         check_flags(player, report, player.round)
     if player._in_doubt:
@@ -105,7 +119,7 @@ def finish(player: Player, given: bool) -> None:
         )
     arrays, report, data = player._asked
     accept(player, arrays, report, report)
-    remember(player, data, player.round - 1)
+    remember(player, data)
 
 
 def accept(
@@ -128,18 +142,314 @@ def accept(
     player._begun = player._asked = None
     player._changed += changed
     if player._room is not None and cast("Grows", player.learner).is_full(
-        player._layout.unpack(arrays).game.learner
+        player._layout.state.unpack(arrays).game.learner
     ):
         player._make_room(2 * player._room)
 
 
-def remember(player: Player, data: Any, round: int) -> None:
-    """Remember the data of a round that was accepted. The first show the names of constraints."""
+def remember(player: Player, data: Any, round: int | None = None) -> None:
+    """Remember the data of a round that was accepted, by default the last one."""
     player._data.remember(data)
-    player._last_data.remember(data, round)
-    history = player._history
-    if not player._named:
-        x, problem = np.zeros(player._shape, player._dtype), player.problem
-        history.constraint_names = problem.names_for(x, problem.given(data, x))
-        player._named = True
+    if player._last_data.kept:
+        player._last_data.remember(data, player.round - 1 if round is None else round)
     player._learns_of_data = player._last_data.kept
+
+
+class Begun(NamedTuple):
+    """The round about to be played, if something of it is known before its decision."""
+
+    arrays: Any
+    """The state with which it is played; None if advice is not in the file from which the player
+    was loaded."""
+    report: Any
+    """The first of the arrays in NumPy, which contains the decision."""
+    data: Any = None
+    """What was announced."""
+    said: Any = None
+    """Advice."""
+    predicted: Any = None
+    """A forecast."""
+
+    @property
+    def advised(self) -> bool:
+        """Whether it was begun with advice or a forecast."""
+        return self.arrays is None or self.said is not None or self.predicted is not None
+
+
+LOST = Begun(None, None)
+"""A round that was begun with advice, before the player was saved."""
+
+
+def begin(player: Player) -> tuple[Any, Array]:
+    """Return the state with which the round is played, and its header; announced constraints that
+    need data must be announced before."""
+    begun = player._begun
+    if begun is None:
+        if player.problem.announced is None:
+            return player._arrays, player._report
+        _check_known(player, "decision")
+        begun = _take(player, None, None, None)
+    if begun.arrays is None:
+        raise TypeError(
+            f"advice: round {player.round} was begun with advice before the player was saved, and "
+            "a file does not hold it; call player.decide again with the same advice"
+        )
+    return begun.arrays, begun.report
+
+
+def _check_known(player: Player, name: str) -> None:
+    if announced_needs_data(player.problem):
+        raise TypeError(
+            f"{name}: the announced constraints of round {player.round} are not known; call "
+            "player.announce(z) before"
+        )
+
+
+def announce(player: Player, z: Any) -> Begun:
+    """Enforce the constraints that the data `z` announce; see `Player.announce`."""
+    if player.problem.announced is None:
+        raise TypeError(
+            "announce: the problem has no announced constraints; expected taut.Problem(..., "
+            "announced=...)"
+        )
+    arranged = player.problem.arrange_announced(z)
+    data = jax.tree.map(lambda leaf: cast_data("z", leaf, player._dtype), arranged)
+    _refuse_not_finite(player, "z", data)
+    before = player._begun or LOST
+    return _take(player, data, before.said, before.predicted)
+
+
+def advise(player: Player, z: Any, advice: Any, forecast: Any) -> Begun:
+    """Take advice, a forecast, or both; see `Player.decide`."""
+    learner = check_advised(player.learner, player.feedback)
+    if z is not None:
+        raise TypeError(
+            "z: got data beside advice; expected them in player.announce(z) if constraints are "
+            "announced, or as forecast=z if they are a prediction"
+        )
+    known = forecast is not None
+    said = advice_of_round(advice, learner, player.problem, player._dtype, known)
+    predicted = _predicted(player, forecast) if known else None
+    before = player._begun or LOST
+    if player.problem.announced is not None and before.arrays is None:
+        _check_known(player, "advice")
+    return _take(player, before.data, said, predicted)
+
+
+def _predicted(player: Player, forecast: Any) -> Any:
+    """Return predicted data in the form of a round's data and whether they are known, or refuse
+    them."""
+    if isinstance(forecast, str):
+        arguments.one_of("forecast", forecast, (LAST,))
+        last = player._last_data.last
+        if last is None and player.observed:
+            raise ValueError(
+                f"forecast: got {LAST!r}, but the data before round {player.round} are not in "
+                "the file; expected the predicted data"
+            )
+        return None if last is None else (last[1], np.ones((), bool))
+    try:
+        data = player._data.cast(player.problem.arrange(forecast))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"forecast: {error}") from error
+    _refuse_not_finite(player, "forecast", data, ", or no forecast")
+    return data, np.ones((), bool)
+
+
+def _refuse_not_finite(player: Player, name: str, data: Any, otherwise: str = "") -> None:
+    if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
+        raise ValueError(
+            f"{name}: got a value that is not finite in round {player.round}; expected finite "
+            f"numbers{otherwise}"
+        )
+
+
+def _take(player: Player, data: Any, said: Any, predicted: Any) -> Begun:
+    """Take advice and enforce announced constraints, or raise an error if no decision satisfies
+    them."""
+    arrays, report = player._steps.take(steps.heeded, player._arrays, data, said, predicted)
+    if report[0]:  # advice, announced and predicted data are finite
+        raise Refused(
+            f"forecast: got predicted data with which the loss of round {player.round} is not "
+            "finite; expected data with a finite loss",
+            entry="forecast",
+        )
+    if report[1] > max(EXACT, 1e3 * float(np.finfo(player._dtype).eps)):
+        before = player._layout.state.unpack((report, *arrays[1:])).game
+        x = np.asarray(before.x)
+        inside = _nearest_known(player.problem, x, data, before.previous, player.round)
+        arrays, report = player._steps.take(
+            steps.replaced, arrays, np.asarray(inside, player._dtype)
+        )
+    player._begun = Begun(arrays, report, data, said, predicted)
+    return player._begun
+
+
+def check_announced_data(player: Player, data: Any) -> None:
+    """Refuse data of the round that differ from those that were announced."""
+    if player._begun is None or player._begun.data is None:
+        return
+    observed = dict(jax.tree_util.tree_flatten_with_path(data)[0])
+    for path, value in jax.tree_util.tree_flatten_with_path(player._begun.data)[0]:
+        other = observed.get(path, value)
+        if not np.array_equal(other, value):
+            name = f"z{jax.tree_util.keystr(path)}"
+            came, announced = arguments.entries(other), arguments.entries(value)
+            raise Refused(
+                f"{name}: got {came} in round {player.round}; expected {announced}, as was "
+                "announced",
+                entry=name,
+                came=came,
+                announced=announced,
+            )
+
+
+def _with_decision(player: Player, decision: Any) -> tuple[Any, Array]:
+    """Return state and header with the decision that was really played."""
+    shape = player.problem.domain.shape
+    given = arguments.finite("played", player.problem.assemble(decision))
+    if given.shape != shape:
+        raise ValueError(f"played: got shape {given.shape}; expected {shape}, that of a decision")
+    x = np.asarray(given, player._dtype)
+    if not np.asarray(player.problem.domain.contains(jnp.asarray(x), 1e-9)):
+        raise ValueError(
+            f"played: got {arguments.entries(given)}, outside the domain; expected a point inside"
+        )
+    before = player._arrays if player._begun is None else player._begun.arrays
+    return player._steps.take(steps.replaced, player._arrays if before is None else before, x)
+
+
+def _nearest_known(problem: Problem, x: Array, data: Any, previous: Any, round: int) -> Array:
+    """Return a decision that satisfies the announced constraints, on the way from `x` to one that
+    satisfies them; an error says that there is none and by how much they miss.
+
+    If all that is found satisfies them up to rounding of a solver, `x` is returned.
+    """
+    announced = problem.announced
+    assert announced is not None
+    given = problem.given(data, previous)
+    alone = Problem(lambda u, z: jnp.sum(u), lambda u: announced.values(u, given), problem.domain)
+    found = find_feasible(alone)
+    if found.proven:
+        raise Refused(
+            f"announced: no decision of the domain satisfies the announced constraints of round "
+            f"{round}; every one exceeds some by {found.bound:.6g} at least, and the best that was "
+            f"found by {found.violation:.6g}",
+            least=found.bound,
+            violation=found.violation,
+        )
+    values = constraint_evaluation(alone)
+    inside = np.asarray(found.least_violating, x.dtype)
+    if values.values(inside[None, None]).max() > 0:
+        return x
+    shares = 1 - 2.0 ** -np.arange(1, 53)  # towards x, from the nearest to the farthest
+    points = inside + np.concatenate([shares[::-1], [0.0]]).reshape(-1, *[1] * x.ndim) * (
+        x - inside
+    )
+    holds = values.values(points.astype(x.dtype)[:, None]).max(axis=(1, 2)) <= 0
+    return np.asarray(points[int(np.argmax(holds))], x.dtype)
+
+
+def check_late(learner: Learner, feedback: Any) -> None:
+    """Refuse late rounds for a learner whose guarantees do not cover them."""
+    if feedback is not None:
+        raise TypeError(
+            f"observe_late: this player has feedback={feedback!r}; expected full information"
+        )
+    if isinstance(learner, LateRounds):
+        return
+    why = uncovered(learner, Delayed(1)) or (
+        f"{type(learner).__name__} does not keep apart which decision a late round belongs to"
+    )
+    raise TypeError(
+        f"observe_late: {why}; expected taut.DelayTolerant(learner, delay=d), whose guarantees "
+        "cover rounds that come late. Skip the round instead"
+    )
+
+
+def skip(player: Player, reason: str) -> None:
+    """Go on to the next round without an observation; see `Player.skip`."""
+    arguments.instance("reason", reason, str, "a text")
+    require_jax(tracing=False)
+    with player._lock:
+        arrays, report = player._arrays, player._report
+        if player._begun is not None:
+            arrays, report = begin(player)
+        missing = player._missing
+        lost = np.asarray(missing.lost(player.learner), np.int32)
+        after, told = player._steps.take(steps.skipped, arrays, lost)
+        before = player._layout.state.unpack((report, *arrays[1:])).game.previous
+        new = Pending(
+            player.round,
+            int(told[1]),
+            np.array(told[player._played]),
+            None if before is None else np.array(before).ravel(),
+        )
+        LOG.info(
+            "round %d was skipped: %s",
+            new.round,
+            reason or "no reason was given",
+            extra={"taut_event": "skipped", "taut_round": new.round},
+        )
+        player._last = player._arrays, player._report, missing, player._changed, True
+        player._history.add(np.append(np.full(1 + player._count, np.nan), new.decision))
+        player._missing = missing.skipped(player.learner, new)
+        player._arrays, player._report = after, told
+        player._begun = player._asked = None
+
+
+def observe_late(player: Player, round: int, z: Any) -> None:
+    """Reveal the data of a round that was skipped; see `Player.observe_late`."""
+    check_late(player.learner, player.feedback)
+    require_jax(tracing=False)
+    with player._lock:
+        number = arguments.count("round", round)
+        try:
+            late = player._missing.find(number, player.round)
+            data = player._data.cast(player.problem.arrange(z))
+            if player._guard is not None:
+                earlier = player._last_data.last
+                known = earlier if earlier is not None and earlier[0] < number else None
+                refuse_outside(player._guard, data, number, known)
+            x, previous = (
+                None if flat is None else flat.reshape(player._shape).astype(player._dtype)
+                for flat in (late.decision, late.previous)
+            )
+            numbers = (np.asarray(each, np.int32) for each in (number, late.tag))
+            arrays, report = player._steps.take(
+                steps.late, player._arrays, data, *numbers, x, previous
+            )
+            if report[0]:
+                check_flags(player, report, number)
+        except (TypeError, ValueError) as error:
+            refused(player, number, error)
+            raise
+        player._arrays, player._report, player._last = arrays, report, None
+        player._history.fill(number, report[1 : player._played.start])
+        player._missing = player._missing.arrived(number)
+        remember(player, data, number)
+        if report[0]:
+            alarm(player, number)
+
+
+def undo(player: Player) -> None:
+    """Take back the last round; see `Player.undo`."""
+    with player._lock:
+        if player._last is None:
+            raise TypeError(
+                f"undo: nothing can be taken back before round {player.round}; expected it once "
+                "after observe or skip, in the same process"
+            )
+        player._arrays, player._report, player._missing, player._changed, skipped = player._last
+        player._last = player._begun = player._asked = None
+        player._history.take_back()
+        if not skipped:
+            player._last_data.last = player._last_data.before
+            if not player.observed:
+                player._data.forget()
+                player._learns_of_data = True
+        LOG.info(
+            "round %d was taken back",
+            player.round,
+            extra={"taut_event": "undone", "taut_round": player.round},
+        )

@@ -14,17 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import arguments, storage
-from ..display import Displayed, Summary
+from ..display import Displayed, Summary, brief, number, numbers
 from ..engine import Array, first_key, random_key, require_jax
+from ..extras import optional
 from ..learners import Advised, Learner
 from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
-from ..learners.protocols import Shortens, is_random, points_of
+from ..learners.protocols import Grows, Shortens, is_random, points_of
 from ..learners.registry import as_learner, with_default
 from ..play import round as rounds
 from ..play.announced import check_announced
 from ..play.packing import Packing, as_arrays
 from ..play.round import Game
+from ..play.simulation import ROOM
 from ..play.with_feedback import check_covered, default_learner, through
 from ..problem.compatibility import first_decision
 from ..problem.feedback import Feedback, as_feedback
@@ -32,18 +34,11 @@ from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.run import AdviceFacts, advice_facts
 from ..runs.totals import Totals
-from . import decision as round_decision
-from . import display as player_display
-from . import file as player_file
-from . import irregular
+from . import file as player_file, observation
 from .data import DataTypes, check_round, constraint_count
-from .extremes import COLUMNS, Extremes
-from .growth import first_room, padded, with_room
-from .guards import Event, Hooks, alarm, as_limits, check_reaction, thresholds
-from .irregular import MissingRounds
-from .memory import History, LastData, Weights
-from .observation import ask, finish, play
-from .steps import Layout, PlayerState, Steps, begun
+from .guards import EVENTS, Event, alarm, as_limits, check_reaction, happened, refused, thresholds
+from .memory import History, LastData, MissingRounds, Weights
+from .steps import COLUMNS, Extremes, Layout, PlayerState, Steps, begun, padded, with_room
 
 if TYPE_CHECKING:
     import pandas
@@ -129,13 +124,15 @@ class Player(Displayed):
             raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")
         self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
         check_covered(learner, self.feedback, unproven)
-        check_announced((learner,), problem, feedback=self.feedback)
+        if problem.announced is not None:
+            check_announced((learner,), problem, feedback=self.feedback)
         counts = (
             constraint_count(problem, count, "Player"),
             constraint_count(problem, announced_count, "Player", announced=True),
         )
-        own = 0 if problem.scored_constraints is problem.announced else counts[0]
-        self._count = counts[1] + own
+        self._count = sum(counts)
+        if problem.announced is not None and problem.scored_constraints is problem.announced:
+            self._count = counts[1]
         first = first_decision(problem, x1)
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._first = np.asarray(first, float).ravel()
@@ -147,7 +144,10 @@ class Player(Displayed):
         self._seen = slice(self._played.stop, self._played.stop + len(COLUMNS))
         self._next = slice(self._seen.stop, self._seen.stop + size)
         drawn = None if key is None else random_key("key", key, usual=True)
-        self._lay_out(first_room(learner, self.feedback), counts, first, drawn)
+        # With feedback a state does not grow: what the learner sees is not the whole round.
+        whole = learner if self.feedback is None and isinstance(learner, Grows) else None
+        room = None if whole is None or whole.with_room(ROOM) is whole else ROOM
+        self._lay_out(room, counts, first, drawn)
         self._missing, self._changed = MissingRounds(), 0
         self._remember(history, limits, on_refuted, counts)
 
@@ -158,24 +158,24 @@ class Player(Displayed):
         problem, size = self.problem, math.prod(self._shape)
         asked = None if history is None else arguments.count("history", history, 0)
         self._history = History(self._count, size, asked)
-        self._history.constraint_names = problem.constraint_names
         self._history.coordinate_names = problem.coordinate_names
-        # Whether the names are known, or known to be missing. Some come with the first data.
-        self._named = self.constraint_names is not None or not problem.scored_constraints.takes_data
+        self._saved_names: tuple[str, ...] | None = None  # names of constraints in a file
         self._data = DataTypes(problem, self._dtype, counts)
         # Whether arrays are played as they are. Models written in CVXPY arrange them.
         self._takes_arrays = type(problem).arrange is Problem.arrange
         self._learns_of_data = True  # whether data of a round have to be looked at afterwards
         # Whether it is not known yet that a decision satisfies constraints that do not change.
         self._in_doubt = not problem.constraints.takes_data
-        self._guard, self._hooks = as_limits(limits), Hooks()
-        check_reaction(on_refuted)
+        self._guard = None if limits is None else as_limits(limits)
+        self._functions: dict[str, list[Callable[[Event], Any]]] = {}  # by event
+        if on_refuted != "warn":
+            check_reaction(on_refuted)
         self._on_refuted = on_refuted
         weights = self._places.game.learner.weights if isinstance(self.learner, Advised) else None
         self._weights = None if weights is None else Weights(weights)
         self._last_data = LastData(self._guard is not None or weights is not None)
         self._checked_every: int | None = None  # rounds between two looks at all bounds
-        self._begun: round_decision.Begun | None = None  # what is known of the coming round
+        self._begun: observation.Begun | None = None  # what is known of the coming round
         self._asked: tuple[Any, Array, Any] | None = None  # a request that was not observed yet
         self._last: Any = None  # what `undo` needs
         self._fingerprint: tuple[Any, dict[str, Array]] | None = None  # of data of a structure
@@ -188,22 +188,24 @@ class Player(Displayed):
     ) -> None:
         """Begin with a state that has so many slots, if it grows, and fix how it is packed."""
         self._room, problem = room, self.problem
-        sized = with_room(self.learner, room)
-        ready = as_arrays(through(sized, self.feedback), self._dtype)
+        sized = self.learner if room is None else with_room(self.learner, room)
+        short = sized
+        if self.feedback is not None:
+            sized = short = through(sized, self.feedback)
+        elif isinstance(sized, Shortens):
+            short = sized.shortened()
+        ready = as_arrays(sized, self._dtype)
         if is_random(ready):
             key = first_key() if key is None else key
-        game, start = Game.of(problem), shared_start(problem, None, first)
+        game = Game.of(problem)
+        start = shared_start(problem, None, first) if problem.previous else None
         state = begun(rounds.init(ready, game, first, (counts[0], self._count), key, start))
-        short = sized.shortened() if isinstance(sized, Shortens) and not self.feedback else sized
-        self._fixed = game, as_arrays(through(short, self.feedback), self._dtype)
-        packing = Packing.of(state, self._dtype)
-        fixed = (
-            Packing.of((game, learner, self._stated), self._dtype)
-            for learner in (self._fixed[1], ready)
-        )
-        self._layout, whole = (Layout(each, packing, self._seen.stop) for each in fixed)
-        self._places = packing.where(self._layout.header)
-        self._steps = Steps(problem, self._layout, whole, ())
+        self._fixed = game, as_arrays(short, self._dtype)
+        packing = Packing.of(state, self._dtype, self._seen.stop)
+        fixed = Packing.of((*self._fixed, self._stated), self._dtype)
+        whole = Packing.of((game, ready, self._stated), self._dtype)
+        self._layout, self._places = Layout(fixed, packing), packing.where()
+        self._steps = Steps(problem, self._layout, Layout(whole, packing), ())
         self._fix()
         self._set_state(state)
 
@@ -215,24 +217,24 @@ class Player(Displayed):
     def _make_room(self, room: int) -> None:
         """Give a state that grows so many slots. What `undo` needs moves with it."""
         before = [(self._arrays, self._report), *([] if self._last is None else [self._last[:2]])]
-        states = [self._layout.unpack((report, *arrays[1:])) for arrays, report in before]
+        states = [self._layout.state.unpack((report, *arrays[1:])) for arrays, report in before]
         first = np.asarray(states[0].x)
         self._lay_out(room, self._data.counts, jnp.asarray(first, self._dtype), None)
         larger = self._state()
         for i, state in reversed(list(enumerate(states))):
-            self._set_state(padded(state, larger), before[i][1][: self._layout.header])
+            self._set_state(padded(state, larger), before[i][1][: self._seen.stop])
             if i:
                 self._last = (self._arrays, self._report, *self._last[2:])
 
     def _set_state(self, state: PlayerState, header: Any = None) -> None:
         """Pack a state, behind zeros or the header of the last round."""
-        nothing = np.zeros(self._layout.header, self._dtype)
-        self._arrays = self._layout.state.pack(state, nothing if header is None else header)
+        self._arrays = self._layout.state.pack(state, header)
         self._report = self._arrays[0]
 
     def _state(self) -> PlayerState:
         """Return the state with arrays of NumPy, which must not be changed."""
-        return self._layout.unpack((self._report, *self._arrays[1:]))
+        state: PlayerState = self._layout.state.unpack((self._report, *self._arrays[1:]))
+        return state
 
     @property
     def decision(self) -> Any:
@@ -244,7 +246,7 @@ class Player(Displayed):
         """
         if self.problem.announced is not None or self._begun is not None:
             with self._lock:
-                report = round_decision.begin(self)[1]
+                report = observation.begin(self)[1]
         else:
             asked = self._asked  # one read each: no observation of a thread can come in between
             if asked is not None:
@@ -276,7 +278,11 @@ class Player(Displayed):
     def constraint_names(self) -> tuple[str, ...] | None:
         """The names of the constraints, announced ones last. None if they have none, or if the
         names come with the first data."""
-        return self._history.constraint_names
+        names = self.problem.constraint_names or self._saved_names
+        if names is None and self._data.known:
+            x = np.zeros(self._shape, self._dtype)
+            names = self.problem.names_for(x, self.problem.given(self._data.example, x))
+        return names
 
     @property
     def round(self) -> int:
@@ -317,6 +323,7 @@ class Player(Displayed):
     def history(self) -> History:
         """Loss, constraint values and decision of the last rounds, and of some rounds before
         them."""
+        self._history.constraint_names = self.constraint_names
         return self._history
 
     @property
@@ -344,7 +351,7 @@ class Player(Displayed):
             if row.holds is False and row.worst is not None:
                 numbers = {"quantity": row.quantity, "value": row.worst, "bound": row.bound}
                 text = f"{row.quantity}: got {row.worst:g}; expected at most {row.bound:g}"
-                self._hooks.report(Event("bound", self.round - 1, text, numbers))
+                happened(self, Event("bound", self.round - 1, text, numbers))
         return found
 
     @property
@@ -373,7 +380,24 @@ class Player(Displayed):
         order of `constraint_names`. Files are written by `save`.
         """
         with self._lock:
-            return player_display.as_numbers(self)
+            decision, coordinates = self.decision, self.problem.coordinate_names
+            if isinstance(decision, dict):
+                shown: Any = {name: np.asarray(value).tolist() for name, value in decision.items()}
+            elif coordinates is not None:
+                shown = dict(zip(coordinates, decision.ravel().tolist(), strict=True))
+            else:
+                shown = decision.tolist()
+            names, weights = self.constraint_names, self.weights
+            return {
+                "learner": repr(self.learner),
+                "round": self.round,
+                "unknown": self.unknown,
+                "pending": list(self.pending),
+                "decision": shown,
+                **({} if names is None else {"constraint_names": list(names)}),
+                **({} if weights is None else {"weights": weights[self.round].tolist()}),
+                "totals": self.totals.to_dict(),
+            }
 
     def to_dataframe(self, what: str = "rounds") -> pandas.DataFrame:
         """Return a pandas table.
@@ -382,8 +406,16 @@ class Player(Displayed):
             what: "rounds": one row per remembered round with the columns loss, then the constraints
                 and the entries of the decision by name; "totals": one row per constraint.
         """
+        arguments.one_of("what", what, ("rounds", "totals"))
         with self._lock:
-            return player_display.frame(self, what)
+            if what == "rounds":
+                return self.history.to_frame()
+            pd, totals = optional("pandas"), self.totals
+            values = {
+                name: getattr(totals, name) for name in ("excess", "violation", "squared", "peak")
+            }
+            names = pd.Index(self.history.names["excess"], name="constraint")
+            return pd.DataFrame(values, index=names)
 
     def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
         """Draw the rounds that the player remembers: the last ones all, earlier ones thinned.
@@ -396,12 +428,22 @@ class Player(Displayed):
 
         Returns the axes, or an array of three.
         """
+        from ..plots.methods import plot_player
+
         with self._lock:
-            return player_display.drawn(self, quantity, ax)
+            return plot_player(self.history, quantity, ax, self.weights)
 
     def _summary(self) -> Summary:
         with self._lock:
-            return player_display.summary(self, self._report[self._next].reshape(self._shape))
+            totals = self.totals
+            facts = [
+                ("learner", brief(self.learner)),
+                ("decision", numbers(self._report[self._next].reshape(self._shape))),
+                ("total loss", number(totals.loss)),
+                ("clipped violation", number(totals.worst_violation)),
+                ("peak violation", number(totals.peak.max())),
+            ]
+            return Summary(f"Player before round {self.round}", facts)
 
     def decide(self, z: Any = None, *, advice: Any = None, forecast: Any = None) -> Any:
         """Return the decision of the round: for the request `z`, or with advice.
@@ -419,7 +461,7 @@ class Player(Displayed):
         if isinstance(self.learner, Advised) or advice is not None or forecast is not None:
             require_jax(tracing=False)
             with self._lock:
-                return self._presented(round_decision.advise(self, z, advice, forecast).report)
+                return self._presented(observation.advise(self, z, advice, forecast).report)
         if not self.learner.request_first:
             kind = type(self.learner).__name__
             raise TypeError(
@@ -427,7 +469,8 @@ class Player(Displayed):
             )
         require_jax(tracing=False)
         with self._lock:
-            return self.problem.present(ask(self, z)[self._played].reshape(self._shape).copy())
+            told = observation.ask(self, z)
+            return self.problem.present(told[self._played].reshape(self._shape).copy())
 
     @property
     def weights(self) -> dict[int, Array] | None:
@@ -436,7 +479,7 @@ class Player(Displayed):
         if self._weights is None:
             return None
         with self._lock:
-            report = self._report if self._begun is None else round_decision.begin(self)[1]
+            report = self._report if self._begun is None else observation.begin(self)[1]
             return self._weights.by_round(self.round, report)
 
     def _advice_facts(self) -> AdviceFacts | None:
@@ -463,7 +506,7 @@ class Player(Displayed):
         """
         require_jax(tracing=False)
         with self._lock:
-            return self._presented(round_decision.announce(self, z).report)
+            return self._presented(observation.announce(self, z).report)
 
     def observe(
         self,
@@ -500,11 +543,13 @@ class Player(Displayed):
                     check_round(round, self.round, self._missing.rounds)
                 numbers = gradient, excess, jacobian, loss
                 if self.learner.request_first:
-                    finish(self, any(each is not None for each in (z, played, *numbers)))
+                    observation.finish(
+                        self, any(each is not None for each in (z, played, *numbers))
+                    )
                 else:
-                    play(self, z, played, numbers)
+                    observation.play(self, z, played, numbers)
             except (TypeError, ValueError) as error:
-                self._hooks.refused(self.round, error)
+                refused(self, self.round, error)
                 raise
             if self._report[0] or self._checked_every is not None:
                 alarm(self)
@@ -528,7 +573,7 @@ class Player(Displayed):
         >>> player.round, player.unknown
         (3, 1)
         """
-        irregular.skip(self, reason)
+        observation.skip(self, reason)
 
     def observe_late(self, round: int, z: Any) -> None:
         """Reveal the data of a round that was skipped.
@@ -540,7 +585,7 @@ class Player(Displayed):
             round: the number of the round, one of `pending`.
             z: its data.
         """
-        irregular.observe_late(self, round, z)
+        observation.observe_late(self, round, z)
 
     def undo(self) -> None:
         """Take back the last round, so that it can be observed again.
@@ -556,7 +601,7 @@ class Player(Displayed):
         >>> player.round, player.decision.tolist()
         (1, [0.5, 0.5])
         """
-        irregular.undo(self)
+        observation.undo(self)
 
     def on(
         self,
@@ -594,8 +639,13 @@ class Player(Displayed):
             raise TypeError(f'tolerance: got {tolerance}; expected None for the event "{event}"')
         if every is not None and event != "bound":
             raise TypeError(f'every: got {every}; expected None for the event "{event}"')
+        arguments.one_of("event", event, tuple(EVENTS))
+        if not callable(function):
+            raise TypeError(
+                f"function: got {arguments.shown(function)}; expected a function of an event"
+            )
         with self._lock:
-            self._hooks.add(event, function)
+            self._functions.setdefault(event, []).append(function)
             if event == "violated":
                 least = 0.0 if tolerance is None else arguments.non_negative("tolerance", tolerance)
                 self._stated[-1] = least

@@ -3,39 +3,202 @@ skipped, announced constraints and advice are taken, another decision is put in 
 
 Each of these is a pure function, which players and fleets compile. Parameters are packed into one
 vector, once. The state is another vector, behind a header with all that a player reads after a
-round: each further array would cost as much as the step.
+round: each further array would cost as much as the step. A part of the state is what was seen in
+all rounds: the largest gradients, constraint values and loss differences, with their rounds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
-from ..engine import Array
+from ..engine import Array, default_float
+from ..jaxpr.maxima import entry_of_largest
 from ..learners import Learner
-from ..learners.clipping import clip_of
+from ..learners.clipping import Clipping, clip_of
 from ..learners.half_space.announced import relative_violation
-from ..learners.protocols import LateRounds, Shortened, moved
+from ..learners.protocols import Grows, LateRounds, Shortened, moved
 from ..play import round as rounds
 from ..play.advice import as_told
 from ..play.compile import Executables
 from ..play.packing import Packing
 from ..play.round import BITS, Game, GameState, Played, fault, floats_of
 from ..problem.problem import Problem
-from ..problem.rounds import MeasuredRound
-from ..runs.totals import round_terms
-from .extremes import COLUMNS, NAMES, Seen, round_extremes
+from ..problem.rounds import MeasuredRound, Round
+from ..runs.totals import Sum, round_terms
 
+NAMES = ("loss_lipschitz", "constraint_lipschitz", "constraint_range", "loss_range")
+"""What is compared with the constants of the same names."""
+COLUMNS = (*NAMES, "constraint_slope")
+ALL_ROWS = 256
+"""Entries of a Jacobian up to which the gradients of all constraints are looked at; else that of
+the largest constraint."""
 FAULTY = 2**BITS
 """Flags below this are those of numbers that are not finite."""
 REFUTED, VIOLATED, SHORT = FAULTY, 2 * FAULTY, 4 * FAULTY
 """Flags of a round that exceeds a stated constant or the tolerated violation, and of one that has
 to be played again with all parts of the learner."""
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The largest value of something over all rounds (and seeds), and where it occurred."""
+
+    value: float
+    seed: int | None
+    """None for a player."""
+    round: int
+    """Counted from 1."""
+    decision: Array
+    """x_t of that round."""
+
+    @property
+    def witness(self) -> dict[str, Any]:
+        """Round, seed and decision, for a certificate."""
+        seed = {} if self.seed is None else {"seed": self.seed}
+        return {"round": self.round, **seed, "x": self.decision}
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """What a player has seen since round `since`; entries are None if nothing was seen."""
+
+    since: int
+    """The first round that was looked at: 1, or the first one on a changed problem."""
+    rounds: int
+    loss_lipschitz: Extreme | None
+    """The largest |df_t(x_t)|."""
+    constraint_lipschitz: Extreme | None
+    """The largest gradient norm of a constraint at x_t; of many constraints, only that of the
+    largest one is looked at."""
+    constraint_range: Extreme | None
+    """The largest |g_i(x_t)|."""
+    loss_range: Extreme | None
+    """The largest |f_t(x_t) - f_t(c)|, c being the centre of the domain."""
+    constraint_slope: float
+    """The largest gradient norm at x_t of the largest constraint of the round."""
+    clipping: Clipping
+    """What the learner accepted of the loss gradients."""
+
+
+def round_extremes(
+    round: Round, x: jax.Array, loss: jax.Array, gradient: jax.Array, centre: jax.Array
+) -> jax.Array:
+    """Return what a round adds, in the order of `COLUMNS`; a value that is not known is NaN."""
+    values, pull, _ = round.constraints(x)
+    weights = jnp.eye(values.shape[0], dtype=x.dtype)
+
+    def length(row: jax.Array) -> jax.Array:
+        return jnp.sqrt(jnp.sum(pull(row) ** 2))
+
+    if values.shape[0] == 1:
+        largest = slope = length(weights[0])
+    elif values.size * x.size <= ALL_ROWS:
+        # Row by row: together they are a product of matrices, which no kernel can contain.
+        lengths = lax.map(length, weights)
+        largest, slope = jnp.max(lengths), jnp.sum(entry_of_largest(values) * lengths)
+    else:
+        largest = slope = length(entry_of_largest(values))
+    away = (
+        jnp.full((), jnp.nan, x.dtype)
+        if isinstance(round, MeasuredRound)
+        else jnp.abs(loss - round.loss(centre))
+    )
+    return jnp.stack(
+        [jnp.sqrt(jnp.sum(gradient**2)), largest, jnp.max(jnp.abs(values)), away, slope]
+    ).astype(x.dtype)
+
+
+class Seen(NamedTuple):
+    """What a player has seen in all its rounds: a part of its state."""
+
+    values: jax.Array
+    """The largest value of each of `COLUMNS`; minus infinity if none is known."""
+    rounds: jax.Array
+    """For each of `NAMES`, the round in which it was largest."""
+    decisions: jax.Array
+    """The flat decisions of these rounds."""
+    longest: jax.Array
+    """Of the loss gradients that the learner accepted; this and the following are the numbers of
+    `taut.learners.clipping.Clipping`."""
+    squares: Sum
+    first_square: jax.Array
+    excess: Sum
+    clipped: jax.Array
+
+    @classmethod
+    def nothing(cls, x: jax.Array) -> Seen:
+        """Return what is known before round 1."""
+        wide = jnp.promote_types(x.dtype, default_float())
+        none, empty = jnp.zeros((), wide), Sum.zero((), wide)
+        return cls(
+            jnp.full(len(COLUMNS), -jnp.inf, x.dtype),
+            jnp.zeros(len(NAMES), jnp.int32),
+            jnp.zeros((len(NAMES), x.size), x.dtype),
+            *(none, empty, none, empty),
+            jnp.zeros((), jnp.int32),
+        )
+
+    def add(
+        self, found: jax.Array, round: jax.Array, x: jax.Array, clip: float | None = None
+    ) -> Seen:
+        """Return what is known after one more round of a learner that clips gradients so."""
+        known = jnp.where(jnp.isfinite(found), found, -jnp.inf)
+        larger = known > self.values
+        ours = larger[: len(NAMES)]
+        slope = found[0].astype(self.longest.dtype)
+        above, accepted = jnp.asarray(False), slope
+        if clip is not None:
+            limit = clip * self.longest
+            above = jnp.isposinf(slope) | ((self.longest > 0) & (slope > limit))
+            accepted = jnp.where(jnp.isposinf(slope), 0, jnp.where(above, limit, slope))
+        square = accepted * accepted
+        return Seen(
+            jnp.where(larger, known, self.values),
+            jnp.where(ours, round, self.rounds),
+            jnp.where(ours[:, None], x.ravel()[None], self.decisions),
+            jnp.maximum(self.longest, accepted),
+            self.squares.add(square),
+            jnp.where(self.first_square > 0, self.first_square, square),
+            self.excess.add(slope - accepted),
+            self.clipped + above,
+        )
+
+    def slopes(self) -> Array:
+        """Return the numbers of a `Clipping` with one seed."""
+        sums = (float(part.value) + float(part.error or 0) for part in (self.squares, self.excess))
+        squares, excess = sums
+        numbers = self.longest, squares, self.first_square, excess, self.clipped
+        return np.array([[float(number)] for number in numbers])
+
+    def extremes(
+        self, shape: tuple[int, ...], clip: float | None, since: int, rounds: int
+    ) -> Extremes:
+        """Return what was seen, with arrays of NumPy.
+
+        Arguments:
+            shape: of a decision.
+            clip: how many times as long as the longest before it a loss gradient may be; None if
+                the learner clips none.
+            since: the first round that was looked at.
+            rounds: the last one.
+        """
+        clipping, largest = Clipping(clip, 1), {}
+        clipping.numbers = self.slopes()
+        for i, name in enumerate(NAMES):
+            value = float(self.values[i])
+            at = int(self.rounds[i]), np.array(self.decisions[i], float).reshape(shape)
+            largest[name] = Extreme(value, None, *at) if math.isfinite(value) else None
+        slope = max(float(self.values[len(NAMES)]), 0.0)
+        return Extremes(since, rounds, **largest, constraint_slope=slope, clipping=clipping)
 
 
 class PlayerState(NamedTuple):
@@ -69,18 +232,12 @@ what the extremes of a round are compared with, or None."""
 
 
 class Layout(NamedTuple):
-    """How a state is packed, and what its steps are compiled for. Hashable."""
+    """What steps are compiled for. Hashable."""
 
     fixed: Packing
     """Of game, learner, and what the extremes of a round are compared with."""
     state: Packing
-    header: int
-    """Entries of the first array before the packed state."""
-
-    def unpack(self, arrays: Any) -> PlayerState:
-        """Return the state in packed arrays."""
-        state: PlayerState = self.state.unpack(tuple(arrays), self.header)
-        return state
+    """Behind the header that `Outcome` describes."""
 
 
 class Steps:
@@ -122,18 +279,12 @@ def _of_player(
 
 def _packed(step: Step, layout: Layout, fixed: Any, state: Any, given: Any) -> tuple[Any, ...]:
     """Take a step from packed arrays to packed arrays."""
-    after, told = taken(step, layout, fixed, state, given)
-    flags, loss = (jnp.asarray(number, after.x.dtype)[None] for number in told[:2])
-    header = jnp.concatenate([flags, loss, told.excess, told.x.ravel(), told.extremes])
-    return layout.state.pack_traced(after, header)
-
-
-def taken(
-    step: Step, layout: Layout, fixed: Any, state: Any, given: Any
-) -> tuple[PlayerState, Outcome]:
-    """Take a step from packed arrays."""
-    game, learner, stated = layout.fixed.unpack(tuple(fixed))
-    return step(learner, game, stated, layout.unpack(state), *given)
+    game, learner, stated = layout.fixed.unpack(fixed)
+    after, told = step(learner, game, stated, layout.state.unpack(state), *given)
+    flags, loss = jnp.asarray(told.flags, after.x.dtype), jnp.asarray(told.loss, after.x.dtype)
+    parts = [flags[None], loss[None], told.excess, told.x.ravel(), told.extremes]
+    header = jnp.concatenate(parts)
+    return layout.state.pack(after, header, jnp)
 
 
 def begun(game: GameState) -> PlayerState:
@@ -273,3 +424,29 @@ def _unplayed(state: PlayerState, flags: Any, number: Any) -> Outcome:
     assert state.game.totals is not None
     none = jnp.zeros(state.game.totals.peak.shape, state.x.dtype)
     return Outcome(flags, number, none, state.x, jnp.zeros(len(COLUMNS), state.x.dtype))
+
+
+def with_room(learner: Learner, room: Any) -> Learner:
+    """Return the learner with a state of so many slots, if its state grows: `memory=None` keeps all
+    cuts. None leaves it as it is.
+
+    The number doubles when all slots are filled. A round fills one at most, so nothing is lost
+    before that. The steps are compiled again for the larger state.
+    """
+    if room is None or not isinstance(learner, Grows):
+        return learner
+    if type(room) is not int or room < 1:
+        raise ValueError(f"room is {room!r}")
+    sized: Learner = learner.with_room(room)
+    return sized
+
+
+def padded(state: Any, larger: Any) -> Any:
+    """Return a state with zeros in the slots that a larger one has in addition."""
+
+    def pad(leaf: Any, like: Any) -> Any:
+        more = zip(np.shape(leaf), np.shape(like), strict=True)
+        widths = [(0, wanted - size) for size, wanted in more]
+        return np.pad(np.asarray(leaf), widths) if any(map(any, widths)) else leaf
+
+    return jax.tree.map(pad, state, larger)

@@ -74,7 +74,7 @@ def _entries(run: Run, quantity: str, axes: Any, line: dict[str, Any]) -> None:
     if quantity == "weights":
         names = _experts(flat.shape[-1])
     else:
-        names = coordinates(run, run.coordinate_names, values.shape[2:], "x")
+        names = coordinates(run.coordinate_names, values.shape[2:], "x")
     x, dates = rounds_of(run)
     for i, name in enumerate(names[:LINES]):
         options = {"color": ENTRIES[i % len(ENTRIES)], "label": name} | line
@@ -92,10 +92,10 @@ def plot_player(
     history: History,
     quantity: str | None,
     ax: Any,
-    names: dict[str, list[str]],
     weights: dict[int, Array] | None = None,
 ) -> Any:
     """Draw what `Player.plot` describes."""
+    names = history.names
     series = {"loss": history.loss, "excess": history.excess, "decision": history.decision}
     if quantity == "weights" and weights is not None:
         wanted: tuple[str, ...] = ("weights",)

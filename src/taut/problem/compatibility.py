@@ -30,17 +30,18 @@ _centres: weakref.WeakKeyDictionary[Problem, dict[Any, jax.Array]] = weakref.Wea
 def first_decision(problem: Problem, x1: Any) -> jax.Array:
     """Return the user's first decision, checked, or the centre of the domain. It is a known array
     also inside a function that JAX traces."""
-    with jax.ensure_compile_time_eval():
-        return _first_decision(problem, x1)
-
-
-def _first_decision(problem: Problem, x1: Any) -> jax.Array:
-    if x1 is None:
-        known = _centres.setdefault(problem, {})
-        dtype = default_float()
-        if dtype not in known:
-            known[dtype] = jax.device_put(centre_of(problem.domain))
+    known, dtype = _centres.setdefault(problem, {}), default_float()
+    if x1 is None and dtype in known:
         return known[dtype]
+    with jax.ensure_compile_time_eval():
+        if x1 is not None:
+            return _checked(problem, x1)
+        known[dtype] = jax.device_put(centre_of(problem.domain))
+        return known[dtype]
+
+
+def _checked(problem: Problem, x1: Any) -> jax.Array:
+    """Return the user's first decision; refuse one that is not in the domain."""
     given = arguments.finite("x1", problem.assemble(x1))
     if given.shape != problem.domain.shape:
         raise ValueError(
@@ -108,10 +109,9 @@ def _stateful_shapes(
 
 
 def _data_type(given: Any, floating: Any) -> np.dtype[Any]:
-    native = np.dtype(given).newbyteorder("=")
-    return np.dtype(
-        floating if np.issubdtype(given, np.floating) else jax.dtypes.canonicalize_dtype(native)
-    )
+    if given.kind == "f":
+        return np.dtype(floating)
+    return np.dtype(jax.dtypes.canonicalize_dtype(given.newbyteorder("=")))
 
 
 def cast_data(name: str, data: Any, floating: Any) -> Array:
@@ -153,8 +153,13 @@ def count_constraints(problem: Problem, x: Any, z: Any, name: str) -> int:
     shapes = (structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
     if shapes not in known:
         previous = ", previous" if problem.previous else ""
-        loss = traced(f"loss(x, z{previous})", "loss", name, problem.loss, x, z, after=scalar)
-        refuse_array(loss.shape, name)
+
+        def loss_of(x: jax.Array, z: Any) -> jax.Array:
+            return scalar(problem.loss(x, z))
+
+        loss = traced(f"loss(x, z{previous})", "loss", name, loss_of, x, z)
+        if loss.shape:
+            refuse_array(loss.shape, name)
         if not (
             jnp.issubdtype(loss.dtype, jnp.floating) or jnp.issubdtype(loss.dtype, jnp.integer)
         ):

@@ -157,7 +157,8 @@ class UserConstraints(Constraints):
             entries.extend((key, jnp.shape(leaf)) for key, leaf in _entries(self._output(x, z)))
 
         jax.eval_shape(traced, x, z)
-        return _names_of(entries)
+        named = [key for key, _ in entries if key]
+        return _names_of(entries) if named else None
 
     def _output(self, x: jax.Array, z: Any) -> Any:
         if self.takes_previous:
@@ -165,16 +166,19 @@ class UserConstraints(Constraints):
         return self.function(x, data_of(z)) if self.takes_data else self.function(x)
 
     def _arrays(self, x: jax.Array, z: Any) -> list[jax.Array]:
-        leaves = [leaf for _, leaf in _entries(self._output(x, z))]
-        if any(jnp.iscomplexobj(leaf) for leaf in leaves):
-            raise UnusableType(f"{self.name}: got complex values; expected real numbers")
-        if any(jnp.issubdtype(jnp.result_type(leaf), jnp.bool_) for leaf in leaves):
-            raise UnusableType(
-                f"{self.name}: got truth values; expected numbers g(x) that are at most 0 where x "
-                "is feasible. Write jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
-            )
-        arrays = [jnp.asarray(leaf, x.dtype) for leaf in leaves]
-        count = sum(array.size for array in arrays)
+        arrays, count = [], 0
+        for _, leaf in _entries(self._output(x, z)):
+            if jnp.iscomplexobj(leaf):
+                raise UnusableType(f"{self.name}: got complex values; expected real numbers")
+            if jnp.issubdtype(jnp.result_type(leaf), jnp.bool_):
+                raise UnusableType(
+                    f"{self.name}: got truth values; expected numbers g(x) that are at most 0 "
+                    "where x is feasible. Write jnp.sum(x) - 1 instead of jnp.sum(x) <= 1"
+                )
+            array = jnp.asarray(leaf, x.dtype)
+            count += array.size
+            if array.size:
+                arrays.append(array)
         if count == 0:
             raise UnusableValue(
                 f"{self.name}: got a function that returns no number; expected a scalar or a "
@@ -186,7 +190,7 @@ class UserConstraints(Constraints):
                 f"constraint_names: got {len(self.names)} names; expected {count}, one for each "
                 f"value of {called}"
             )
-        return [array for array in arrays if array.size]
+        return arrays
 
 
 @dataclass(frozen=True)
@@ -216,13 +220,11 @@ def _entries(out: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield path, leaf
 
 
-def _names_of(entries: list[tuple[str, tuple[int, ...]]]) -> tuple[str, ...] | None:
-    """Return a name for each value of arrays with these keys and shapes; None if none has a key.
+def _names_of(entries: list[tuple[str, tuple[int, ...]]]) -> tuple[str, ...]:
+    """Return a name for each value of arrays with these keys and shapes.
 
     A key of several values gets an index; a value without a key is called after its place.
     """
-    if not any(key for key, _ in entries):
-        return None
     arrays = Counter(key for key, _ in entries)
     sizes: Counter[str] = Counter()
     for key, shape in entries:

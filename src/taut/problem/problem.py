@@ -247,6 +247,8 @@ class Problem(Displayed):
 
         Models written in CVXPY key the data by parameter.
         """
+        if type(data) is np.ndarray:
+            return data
         check_order(data, self.coordinate_names)
         names = labels_of(data)
         return plain(data, names if names and self._takes_names else ())

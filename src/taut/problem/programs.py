@@ -40,31 +40,24 @@ class Programs:
         """When each compiled function was used last, as a number that grows."""
         _all.add(self)
 
-    def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the value stored under `key`; the first time, call `make` and store what it
-        returns."""
+    def get(self, key: Hashable, make: Callable[[], Value], compiles: bool = False) -> Value:
+        """Return the value stored under `key`; the first time, what `make` returns. `compiles` says
+        that it is a compiled function."""
         with self._lock:
             value: Value | None = self._values.get(key)
             if value is not None:
                 self._values.move_to_end(key)
-                return value
-        made = make()
-        with self._lock:  # another thread may have stored one under the same key
-            value = self._values.setdefault(key, made)
-            while len(self._values) > LIMIT:
-                self._forget(next(iter(self._values)))
+        if value is None:
+            if compiles:
+                _drop_oldest()
+            made = make()
+            with self._lock:  # another thread may have stored one under the same key
+                value = self._values.setdefault(key, made)
+                while len(self._values) > LIMIT:
+                    self._forget(next(iter(self._values)))
+        if compiles:
+            self.used[key] = next(_clock)
         return value
-
-    def executable(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """Return the compiled function stored under `key`; the first time, what `make` returns."""
-
-        def made() -> Any:
-            _drop_oldest()
-            return make()
-
-        program = self.get(key, made)
-        self.used[key] = next(_clock)
-        return program
 
     def call(
         self, function: Callable[..., Any], *arguments: Any, static: tuple[Hashable, ...] = ()
@@ -84,7 +77,7 @@ class Programs:
             on_leaves.__name__ = function.__name__  # shown in profiles
             return jax.jit(on_leaves)
 
-        return self.executable((function, static, structure), make)(*leaves)
+        return self.get((function, static, structure), make, compiles=True)(*leaves)
 
     def drop(self, key: Hashable) -> None:
         """Forget the value stored under `key`, if there is one."""

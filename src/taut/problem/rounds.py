@@ -35,6 +35,43 @@ class Round(Protocol):
         """A point x of the domain B at which <direction, x> is smallest."""
 
 
+class RoundSeen:
+    """A round that is seen through something, such as noise: what a subclass does not change is
+    that of the round itself."""
+
+    def __init__(self, round: Round) -> None:
+        self.round = round
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        """f_t(x)."""
+        return self.round.loss(x)
+
+    def gradient(self, x: jax.Array) -> jax.Array:
+        """A subgradient of f_t at x."""
+        return self.round.gradient(x)
+
+    def constraints(self, x: jax.Array) -> Linearisation:
+        """g_t(x) with its Jacobian products."""
+        return self.round.constraints(x)
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """The nearest point of the domain B."""
+        return self.round.project(x)
+
+    def minimise(self, direction: jax.Array) -> jax.Array:
+        """A point x of the domain B at which <direction, x> is smallest."""
+        return self.round.minimise(direction)
+
+
+def with_jacobian(values: jax.Array, jacobian: jax.Array) -> Linearisation:
+    """Return constraints with a known Jacobian, (m, *decision)."""
+    return Linearisation(
+        values,
+        lambda weights: jnp.tensordot(weights, jacobian, axes=1),
+        lambda direction: jnp.tensordot(jacobian, direction, axes=direction.ndim),
+    )
+
+
 @dataclass(frozen=True)
 class FullInformation:
     """The loss and the constraints themselves are revealed.
@@ -115,11 +152,7 @@ class MeasuredRound:
 
     def constraints(self, x: jax.Array) -> Linearisation:
         """Return the measured excess and Jacobian."""
-        return Linearisation(
-            self.excess,
-            lambda weights: jnp.tensordot(weights, self.jacobian, axes=1),
-            lambda direction: jnp.tensordot(self.jacobian, direction, axes=direction.ndim),
-        )
+        return with_jacobian(self.excess, self.jacobian)
 
     def project(self, x: jax.Array) -> jax.Array:
         """The nearest point of the domain B."""

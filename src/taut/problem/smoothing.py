@@ -12,12 +12,11 @@ b)^2 + w^2):
 Each replacement is convex and lies above what it replaces. A gap stays one from above only while
 all that follows increases with the value that has it. So every operation between a kink and the
 output is checked, and one that may decrease, or stretch the gap without bound, is refused by name.
-min is smoothed from below, for functions such as -min(x). |u|, max and min that are written with
-`jnp.where` are recognised, such as `where(u > 0, u, -u)`; other selections by a comparison of the
-decision are refused by name, unless they have a derivative rule of their own (`jax.custom_jvp`).
-Kinks of other roots than square roots are not seen and stay. The idea is Nesterov's ("Smooth
-minimization of non-smooth functions", 2005); bounds on the violation of a single round ask for
-smoothness.
+min is smoothed from below, for functions such as -min(x). Selections by a comparison of the
+decision, such as `where(u > 0, u, -u)`, are refused by name, because they may hide a kink, unless
+they have a derivative rule of their own (`jax.custom_jvp`). Kinks of other roots than square roots
+are not seen and stay. The idea is Nesterov's ("Smooth minimization of non-smooth functions", 2005);
+bounds on the violation of a single round ask for smoothness.
 """
 
 from __future__ import annotations
@@ -35,6 +34,26 @@ import numpy as np
 from .. import arguments
 from ..jax_internals import Literal, bind, is_tracer
 from ..jaxpr.walk import CALLS, bodies, called, evaluate
+
+
+@dataclass(frozen=True)
+class Value:
+    """An intermediate value after smoothing, and what is known of it."""
+
+    array: Any
+    decided: bool = False
+    """Whether it depends on the decision."""
+    constant: bool = False
+    """Whether it is known while tracing, because it depends neither on decision nor data."""
+    low: float = -math.inf
+    """No entry of the exact value is smaller."""
+    gap: Any = None
+    """The distance to the exact value, in widths (True if it is not measured); None if there is
+    none."""
+    turned: str = ""
+    """The primitive that made `array` lie below the exact value; empty if it lies above."""
+    ordered: bool = False
+    """Whether it is a condition that compares the decision by size."""
 
 
 def _names(names: str) -> frozenset[str]:
@@ -63,6 +82,7 @@ _OTHER_KINKS = _names(
     "rem svd eigh eig"
 )
 _NOT_NEGATIVE = _names("abs exp exp2 square sqrt rsqrt logistic")
+_ORDERS = _names("gt ge lt le")
 _KEEP_SIGN = _names("div dot_general pow integer_pow log1p")  # not negative if no operand is
 
 
@@ -356,19 +376,15 @@ class _Smoother:
         if name == "select_n" and inputs[0].constant and len(np.unique(arrays[0])) == 1:
             return [inputs[1 + int(np.ravel(arrays[0])[0])]]
         own, results, decided = 0.0, None, any(value.decided for value in inputs)
-        ordered = decided and (name in ORDERS or any(value.ordered for value in inputs))
-        if name in {"select_n", "cond"} and inputs[0].ordered and any(live):
-            kink = selected(inputs) if name == "select_n" else None
-            if kink is not None and np.shape(kink[1][0].array) == equation.outvars[0].aval.shape:
-                name, inputs = kink
-                arrays = [value.array for value in inputs]
-            elif not self.trusted and any(value.decided for value in inputs[1:]):
-                _refuse(
-                    "where" if name == "select_n" else name,
-                    "with a condition that compares the decision, which may hide a kink",
-                    "write jnp.abs, jnp.maximum or jnp.minimum, or declare a smooth function by "
-                    "jax.custom_jvp",
-                )
+        ordered = decided and (name in _ORDERS or any(value.ordered for value in inputs))
+        by_order = name in {"select_n", "cond"} and inputs[0].ordered and any(live)
+        if by_order and not self.trusted and any(value.decided for value in inputs[1:]):
+            _refuse(
+                "where" if name == "select_n" else name,
+                "with a condition that compares the decision, which may hide a kink",
+                "write jnp.abs, jnp.maximum or jnp.minimum, or declare a smooth function by "
+                "jax.custom_jvp",
+            )
         if decided and any(live):
             unchanged = _unchanged(equation, name, inputs)
             if unchanged is not None:
@@ -378,10 +394,9 @@ class _Smoother:
         self.rounded += own > 0
         low = -math.inf if turned else _lower_bound(equation, name, inputs)
         results = results or _bind(equation, arrays)
-        origin = (name, tuple(inputs)) if name in ORDERS | {"neg"} else ("", ())
         ordered = ordered and not _inexact(equation.outvars[0])
         return [
-            Value(a, decided, low=low, gap=gap, turned=turned, origin=origin, ordered=ordered)
+            Value(a, decided, low=low, gap=gap, turned=turned, ordered=ordered)
             for a, gap in zip(results, gaps, strict=True)
         ]
 
@@ -471,74 +486,3 @@ class _Smoother:
         parts = gaps[1:] if name == "select_n" else gaps
         spread = [xp.broadcast_to(gap, equation.outvars[0].aval.shape) for gap in parts]
         return [reduce(xp.add if name in _SUMS else xp.maximum, spread) + own]
-
-
-ORDERS = frozenset(("gt", "ge", "lt", "le"))
-"""Primitives of JAX that compare by size."""
-
-
-@dataclass(frozen=True)
-class Value:
-    """An intermediate value after smoothing, and what is known of it."""
-
-    array: Any
-    decided: bool = False  # depends on the decision
-    constant: bool = False  # known while tracing: neither decision nor data
-    low: float = -math.inf  # no entry of the exact value is smaller
-    gap: Any = (
-        None  # distance to the exact value, in widths (True if not measured); None if there is none
-    )
-    turned: str = (
-        ""  # the primitive that made `array` lie below the exact value; empty if it lies above
-    )
-    origin: tuple[str, tuple[Any, ...]] = (
-        "",
-        (),
-    )  # for comparisons and negation: the primitive and its inputs
-    ordered: bool = False  # a condition that compares the decision by size
-
-
-def _zero(value: Value) -> bool:
-    return value.constant and not np.any(np.asarray(value.array))
-
-
-def _same(one: Value, other: Value) -> bool:
-    """Whether two values are certainly equal."""
-    if one is other or (one.array is other.array and not one.constant):
-        return True
-    return (
-        one.constant
-        and other.constant
-        and bool(np.all(np.asarray(one.array) == np.asarray(other.array)))
-    )
-
-
-def _opposite(one: Value, other: Value) -> bool:
-    """Whether one of two values certainly is minus the other."""
-    return any(
-        a.origin[0] == "neg" and _same(a.origin[1][0], b) for a, b in ((one, other), (other, one))
-    )
-
-
-def selected(inputs: Sequence[Value]) -> tuple[str, list[Value]] | None:
-    """The maximum, minimum or absolute value that a selection by a comparison computes; None if it
-    is none of these."""
-    name, sides = inputs[0].origin
-    if len(inputs) != 3 or name not in ORDERS:
-        return None
-    a, b = sides
-    above, below = (
-        (inputs[2], inputs[1]) if name in {"gt", "ge"} else (inputs[1], inputs[2])
-    )  # the results for a > b
-    if _same(above, a) and _same(below, b):
-        return "max", [a, b]
-    if _same(above, b) and _same(below, a):
-        return "min", [a, b]
-    if not _opposite(above, below) or not (_zero(a) or _zero(b)):
-        return None
-    u, positive, negative = (
-        (a, above, below) if _zero(b) else (b, below, above)
-    )  # the results for u > 0 and u < 0
-    if _same(positive, u):
-        return "abs", [u]
-    return ("min", [positive, negative]) if _same(negative, u) else None

@@ -213,7 +213,8 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
             f"stream: got a function with {required} required arguments; expected chunk(start, "
             "length) or reveal(round, decision, key)"
         )
-    _refuse_sources(stream)
+    if type(stream) is not np.ndarray:
+        _refuse_sources(stream)
     return _arrays(stream, horizon, seeds)
 
 
@@ -252,10 +253,14 @@ def _again(stream: Stream, horizon: int | None, seeds: int | None) -> Stream:
 
 
 def _arrays(data: Any, horizon: int | None, seeds: int | None) -> Arrays:
-    # A memory map stays one; device arrays become NumPy's once, or each slice of them would be
-    # compiled.
-    data = jax.tree.map(lambda a: a if type(a) in (np.ndarray, np.memmap) else _as_array(a), data)
-    leaves = _leaves(data)
+    leaves = [("", data)]
+    if type(data) is not np.ndarray:
+        # A memory map stays one; device arrays become NumPy's once, or each slice of them would be
+        # compiled.
+        data = jax.tree.map(
+            lambda a: a if type(a) in (np.ndarray, np.memmap) else _as_array(a), data
+        )
+        leaves = _leaves(data)
     if not leaves:
         raise ValueError(
             f"stream: got {arguments.shown(data)}, no array; expected arrays with one row per round"

@@ -8,7 +8,7 @@ therefore fail.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,6 @@ def traced(
     data_argument: str,
     function: Callable[..., Any],
     *values: Any,
-    after: Any = None,
     reveals: bool = False,
 ) -> Any:
     """Return the shapes and types of what `function(*values)` returns.
@@ -49,11 +48,10 @@ def traced(
         function: the user's function.
         values: a decision and one round's data, or their shapes and types; None for data that are
             not used.
-        after: what to do with the result inside the trace; by default nothing.
         reveals: whether the function is an adversary, whose values end with decision and key.
     """
     try:
-        return jax.eval_shape((lambda *v: after(function(*v))) if after else function, *values)
+        return jax.eval_shape(function, *values)
     except UnusableOutput:
         raise
     except jax.errors.TracerBoolConversionError as error:
@@ -121,14 +119,12 @@ def scalar(value: Any) -> jax.Array:
     return jnp.asarray(value)
 
 
-def refuse_array(shape: tuple[int, ...], name: str) -> None:
-    """Raise if the loss of one round has a shape; `name` is what the user calls the data."""
-    if shape != ():
-        raise UnusableValue(
-            f"loss: got an array of shape {shape} for one round's data; expected a scalar, for "
-            f"example jnp.sum(...). If the leading axis of {name} is the seed, say how many with "
-            "seeds=..."
-        )
+def refuse_array(shape: tuple[int, ...], name: str) -> NoReturn:
+    """Raise an error about a loss that has a shape; `name` is what the user calls the data."""
+    raise UnusableValue(
+        f"loss: got an array of shape {shape} for one round's data; expected a scalar, for example "
+        f"jnp.sum(...). If the leading axis of {name} is the seed, say how many with seeds=..."
+    )
 
 
 def _given(x: Any, z: Any = None, *, of_stream: bool) -> str:

@@ -16,8 +16,7 @@ from ..engine import Array
 from ..extras import optional
 from ..learners import Learner
 from ..learners.base import ObservedAdvice
-from . import file as run_file
-from . import labels
+from . import file as run_file, labels
 from .sample import Sample, sample_of_run
 from .totals import Totals
 

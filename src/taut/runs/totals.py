@@ -94,8 +94,17 @@ class ChunkTotals(NamedTuple):
             self.worst_squared if single else self.worst_squared.add(terms.worst_squared),
         )
 
-
-_WORST = {f"worst_{name}": name for name in ("excess", "violation", "squared")}
+    def packed(self, xp: Any) -> Any:
+        """Return all numbers in one array, whose last axis holds all values, all errors that are
+        carried along, and the peaks. `xp` is `numpy` or `jax.numpy`."""
+        loss, values, errors = self.loss.value, [], []
+        for name, total in self._asdict().items():
+            if name != "peak":
+                one = total.value.ndim == loss.ndim  # without an axis for the constraints
+                values.append(total.value[..., None] if one else total.value)
+                if total.error is not None:
+                    errors.append(total.error[..., None] if one else total.error)
+        return xp.concatenate([*values, *errors, self.peak.astype(loss.dtype)], axis=-1)
 
 
 @register_dataclass
@@ -125,12 +134,30 @@ class Totals:
     """Clipped and squared, of the largest constraint of each round."""
 
     @classmethod
+    def of_packed(cls, numbers: Array, count: int) -> Totals:
+        """Return the totals of `count` constraints from packed ones of a chunk."""
+        size = 4 + 3 * count
+        numbers = np.asarray(numbers, float)
+        sums = numbers[..., :size]
+        if numbers.shape[-1] > size + count:
+            sums = sums + numbers[..., size : 2 * size]
+        # A constraint that is the only one is the largest.
+        worst = sums[..., 1:4] if count == 1 else sums[..., -3:]
+        return cls(
+            loss=sums[..., 0],
+            excess=sums[..., 1 : 1 + count],
+            violation=sums[..., 1 + count : 1 + 2 * count],
+            squared=sums[..., 1 + 2 * count : 1 + 3 * count],
+            peak=numbers[..., -count:],
+            worst_excess=worst[..., 0],
+            worst_violation=worst[..., 1],
+            worst_squared=worst[..., 2],
+        )
+
+    @classmethod
     def of_chunk(cls, chunk: ChunkTotals) -> Totals:
-        """Return the totals of a chunk, whose arrays have the leading axes learner and seed."""
-        sums = {name: _summed(total) for name, total in chunk._asdict().items() if name != "peak"}
-        if chunk.peak.shape[-1] == 1:  # the only constraint is the largest
-            sums |= {worst: sums[name][..., 0] for worst, name in _WORST.items()}
-        return cls(peak=np.asarray(chunk.peak, float), **sums)
+        """Return the totals of NumPy's arrays."""
+        return cls.of_packed(chunk.packed(np), chunk.peak.shape[-1])
 
     def plus(self, other: Totals) -> Totals:
         """Return the totals of these rounds and of others."""
@@ -148,12 +175,8 @@ class Totals:
 
     def __getitem__(self, index: Any) -> Totals:
         """Select the totals of one learner of a sweep."""
-        return Totals(**{entry.name: getattr(self, entry.name)[index] for entry in fields(self)})
-
-
-def _summed(total: Sum) -> Array:
-    value = np.asarray(total.value, float)
-    return value if total.error is None else value + np.asarray(total.error, float)
+        chosen: Totals = jax.tree.map(lambda array: array[index], self)
+        return chosen
 
 
 def _json(value: Any) -> Any:

@@ -130,7 +130,10 @@ class Ready(Cell):
     `Stream` or a recipe."""
 
     learner: Learner
+    name: str = "0"
     record: tuple[str, ...] = ()
+    identity: str = ""
+    """The name of its file, if the sweep has a folder."""
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -161,11 +164,12 @@ class Ready(Cell):
         )
 
 
-def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
+def prepare(cell: Cell, shared: dict[Any, Any], name: str = "0") -> Ready:
     """Check the arguments of a cell and tune a method that is given by name.
 
     Arguments:
         cell: the cell.
+        name: how tables call it.
         shared: filled here; cells with the same problem and data then share the same objects, which
             are pickled once.
     """
@@ -194,6 +198,7 @@ def prepare(cell: Cell, shared: dict[Any, Any]) -> Ready:
             "rounds"
         )
     checked = {
+        "name": name,
         "learner": as_learner(cell.learner, problem, horizon),
         "problem": problem,
         "stream": stream,

@@ -11,14 +11,14 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .cell import Ready
 from .executors import Workers
-from .store import Played, Store
-from .task import Blobs, Failure, Outcome, play_cells, play_task
+from .store import Store
+from .task import Failure, Outcome, packed, play_cells, play_task
 
 SECONDS = (0.5, 2.0)
 """A task should take between these times. Short ones cost more to send than to play, long ones
@@ -52,7 +52,6 @@ class Driver:
 
     Arguments:
         cells: what to play, by name.
-        identities: the names of their files by name, or an empty dictionary.
         workers: the executor.
         store: where files are written, or None.
         settings: what workers set before they unpickle.
@@ -63,14 +62,13 @@ class Driver:
     def __init__(
         self,
         cells: dict[str, Ready],
-        identities: dict[str, str],
         workers: Workers,
         store: Store | None,
         settings: dict[str, Any],
         timeout: float | None,
         done: Callable[[Outcome], None],
     ) -> None:
-        self.cells, self.identities, self.workers, self.store = cells, identities, workers, store
+        self.cells, self.workers, self.store = cells, workers, store
         self.settings, self.timeout, self.done = settings, timeout, done
         self.waiting: dict[Any, deque[str]] = {}
         """Cells that wait, by program, so that a task compiles one program only."""
@@ -88,12 +86,13 @@ class Driver:
         self.rates: dict[Any, float] = {}
         """Seconds per round and seed, by program."""
         self.environments: list[dict[str, Any]] = []
-        self.blobs = Blobs()
+        self.pickles: dict[int, tuple[str, bytes, Any]] = {}
+        """Pickles of problems and streams, made once per object."""
         self.losses = 0
         self.last_loss = -AGAIN
 
     def run(self) -> None:
-        """Play all cells."""
+        """Play all cells, and close the workers."""
         try:
             while self._submit() or self.running:
                 try:
@@ -106,6 +105,7 @@ class Driver:
         finally:
             for future in self.running:
                 future.cancel()
+            self.workers.close()
 
     def _submit(self) -> bool:
         """Submit tasks while workers have room. Returns whether any cell still waits."""
@@ -146,21 +146,21 @@ class Driver:
         return taken
 
     def _start(self, cells: Sequence[str]) -> Future[Any]:
+        listed = [self.cells[name] for name in cells]
         if not self.workers.remote:
-            listed = [(name, self.identities.get(name), self.cells[name]) for name in cells]
             return self.workers.submit(play_cells, listed, self.store, self.timeout)
         parts: list[Any] = []
         contents: dict[str, bytes] = {}
-        for name in cells:
-            part, blobs = self.blobs.part(name, self.cells[name], self.identities.get(name))
+        for cell in listed:
+            part, pickles = packed(cell, self.pickles)
             parts.append(part)
-            contents |= blobs
+            contents |= pickles
         folder = None if self.store is None else str(self.store.folder.absolute())
         return self.workers.submit(play_task, self.settings, folder, self.timeout, contents, parts)
 
     def _collect(self, future: Future[Any]) -> None:
         task = self.running.pop(future)
-        error = CancelledByWorkers() if future.cancelled() else future.exception()
+        error = CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             self._lose(task, error)
             return
@@ -173,15 +173,16 @@ class Driver:
             outcomes = result
         left = []
         for outcome in outcomes:
-            if outcome.played is None and outcome.failure is None:
-                left.append(outcome.cell)
-                continue
             if outcome.played is not None:
                 cell = self.cells[outcome.cell]
                 rate, program = outcome.played.seconds / cell.work, cell.program()
                 # The first play of a program includes its compilation.
                 self.rates[program] = min(self.rates.get(program, rate), rate)
-            self.done(outcome)
+                self.done(outcome)
+            elif outcome.failure is not None:
+                self.done(Outcome(outcome.cell, failure=outcome.failure.received()))
+            else:
+                left.append(outcome.cell)
         if left:
             self._wait(left)
 
@@ -193,8 +194,8 @@ class Driver:
         the executor cancelled the task, as a cluster does whose scheduler was lost, nobody is
         suspected.
         """
-        self.workers.renew()
-        cancelled = isinstance(error, CancelledByWorkers) and not task.killed
+        self.workers = self.workers.renew()
+        cancelled = isinstance(error, CancelledError) and not task.killed
         if cancelled and time.monotonic() > self.last_loss + AGAIN:
             self.losses, self.last_loss = self.losses + 1, time.monotonic()
         if self.losses > LOST:
@@ -203,33 +204,25 @@ class Driver:
                 "folder, if one was given: call taut.sweep again with the same arguments to go "
                 "on."
             ) from error
-        alone = len(task.cells) == 1
         for name in task.cells:
-            played = self._written(name)
+            cell = self.cells[name]
+            played = None if self.store is None else self.store.read(cell.identity, cell.kept)
+            if len(task.cells) == 1 and not cancelled:
+                self.attempts[name] = self.attempts.get(name, 0) + 1
             if played is not None:
-                self.done(Outcome(name, played))
+                self.done(Outcome(name, played.brief()))
             elif cancelled:
                 self._wait([name])
-            elif alone and self._is_failure(name, task, error):
+            elif len(task.cells) == 1 and (
+                task.killed or not self.workers.lost(error) or self.attempts[name] >= ATTEMPTS
+            ):
                 self.done(Outcome(name, failure=_failure(error, task, self.timeout)))
             else:
                 self.suspects.append(name)
 
-    def _is_failure(self, name: str, task: Task, error: BaseException) -> bool:
-        """Return whether a cell that was played alone, and whose task had no result, counts as
-        failed."""
-        self.attempts[name] = self.attempts.get(name, 0) + 1
-        return task.killed or not self.workers.lost(error) or self.attempts[name] >= ATTEMPTS
-
     def _wait(self, names: Sequence[str]) -> None:
         """Put cells of one program back to those that wait."""
         self.waiting.setdefault(self.cells[names[0]].program(), deque()).extendleft(reversed(names))
-
-    def _written(self, name: str) -> Played | None:
-        if self.store is None or name not in self.identities:
-            return None
-        played = self.store.read(self.identities[name], self.cells[name].kept)
-        return None if played is None else played.brief()
 
     def _end_overdue(self) -> None:
         """End processes whose task takes far longer than its cells may, for example in a compiled
@@ -258,11 +251,6 @@ class Driver:
                 )
 
 
-class CancelledByWorkers(Exception):
-    """A future was cancelled by the executor, for example because the scheduler of a cluster was
-    lost."""
-
-
 def _failure(error: BaseException, task: Task, timeout: float | None) -> Failure:
     """Return the failure of a cell that was played alone and whose process was ended or died."""
     if task.killed:
@@ -270,7 +258,7 @@ def _failure(error: BaseException, task: Task, timeout: float | None) -> Failure
             "The process was ended because the cell took far longer than the time limit of "
             f"{timeout:g} s."
         )
-        return Failure.of(TimeoutError(text))
-    failure = Failure.of(error)
+        return Failure.of(task.cells[0], TimeoutError(text))
+    failure = Failure.of(task.cells[0], error)
     prefix = "The process that played this cell alone ended, more than once. "
     return replace(failure, message=prefix + failure.message)

@@ -6,11 +6,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import jax
+from typing import TYPE_CHECKING, Any
 
 from .. import arguments
 from ..jax_internals import backend_started
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
 
 CLUSTER = 'pip install "taut[cluster]"'
-Result = TypeVar("Result")
 
 
 class Workers:
@@ -51,8 +48,9 @@ class Workers:
     def check(self) -> None:
         """Raise an error if there is no hope that the tasks that wait are ever played."""
 
-    def renew(self) -> None:
-        """Replace workers that died, if the executor does not do it by itself."""
+    def renew(self) -> Workers:
+        """Return the workers that go on after some of them died."""
+        return self
 
     def kill(self, future: Future[Any]) -> bool:
         """End the worker that runs a task, if that is possible."""
@@ -60,33 +58,6 @@ class Workers:
 
     def close(self) -> None:
         """Release what the sweep itself has started."""
-
-
-class Threads(Workers):
-    """Threads of this process. Compiled code does not hold the interpreter lock."""
-
-    remote = False
-    ahead = 1
-
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._pool = ThreadPoolExecutor(count)
-
-    def count(self) -> int:
-        """Return the number of threads."""
-        return self._count
-
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
-        """Start a task."""
-        return self._pool.submit(function, *arguments)
-
-    def lost(self, error: BaseException) -> bool:
-        """Return False: a thread does not die alone."""
-        return False
-
-    def close(self) -> None:
-        """Wait for the tasks that run, and forget the others."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 class Processes(Workers):
@@ -138,25 +109,26 @@ class Processes(Workers):
             pool.shutdown(wait=True)
 
 
-class Given(Workers):
-    """An executor of the user."""
+class Pool(Workers):
+    """Threads of this process, whose compiled code does not hold the interpreter lock, or another
+    executor of the user.
 
-    def __init__(self, executor: Any) -> None:
-        self._executor: Any = executor
-        self._own: Processes | None = None
+    Arguments:
+        executor: anything with `submit`.
+        owned: whether the sweep made the executor and has to close it.
+    """
+
+    def __init__(self, executor: Any, owned: bool = False) -> None:
+        self._executor, self._owned = executor, owned
+        if isinstance(executor, ThreadPoolExecutor):
+            self.remote, self.ahead = False, 1
 
     def count(self) -> int:
         """Return the number of workers, if the executor tells it."""
-        return (
-            self._own.count()
-            if self._own
-            else int(getattr(self._executor, "_max_workers", 0) or cores())
-        )
+        return int(getattr(self._executor, "_max_workers", 0) or cores())
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Start a task."""
-        if self._own:
-            return self._own.submit(function, *arguments)
         try:
             future = self._executor.submit(function, *arguments)
         except BrokenExecutor as error:
@@ -169,39 +141,32 @@ class Given(Workers):
             )
         return future
 
-    def renew(self) -> None:
+    def renew(self) -> Workers:
         """Go on with processes of our own: a pool of which one process died takes no further
         tasks."""
-        if _is_process_pool(self._executor) and self._own is None:
-            self._own, self.ahead, self.isolates = Processes(self.count()), 1, True
-
-    def kill(self, future: Future[Any]) -> bool:
-        """End the process that runs a task, if it is one of ours."""
-        return self._own is not None and self._own.kill(future)
+        return Processes(self.count()) if _is_process_pool(self._executor) else self
 
     def close(self) -> None:
-        """Release our own processes. The executor belongs to the user."""
-        if self._own:
-            self._own.close()
+        """Wait for the tasks that run, and forget the others. An executor of the user goes on."""
+        if self._owned:
+            self._executor.shutdown(wait=True, cancel_futures=True)
 
 
 def as_workers(executor: Any) -> Workers:
     """Return the workers that a user's `executor` stands for."""
     if executor is None or executor == "threads":
-        return Threads(cores())
+        return Pool(ThreadPoolExecutor(cores()), owned=True)
     if isinstance(executor, (int, float)) and not isinstance(executor, bool):
-        return Threads(arguments.count("executor", executor))
+        count = arguments.count("executor", executor)
+        return Pool(ThreadPoolExecutor(count), owned=True)
     if executor == "processes":
         return Processes(cores())
     if isinstance(executor, str) and "://" in executor:
         from .dask_workers import DaskWorkers, connect
 
         return DaskWorkers(connect(executor), owned=True)
-    if isinstance(executor, ThreadPoolExecutor):
-        return _given_threads(executor)
     if _is_process_pool(executor):
         _refuse_fork(executor)
-        return Given(executor)
     client = getattr(executor, "_client", executor)
     if type(client).__module__.partition(".")[0] == "distributed" and hasattr(client, "scheduler"):
         from .dask_workers import DaskWorkers
@@ -210,19 +175,12 @@ def as_workers(executor: Any) -> Workers:
     if isinstance(executor, Executor) or (
         callable(getattr(executor, "submit", None)) and not isinstance(executor, type)
     ):
-        return Given(executor)
+        return Pool(executor)
     raise TypeError(
         f"executor: got {arguments.shown(executor)}; expected None or a number of threads, "
         '"processes", the address of a Dask scheduler such as "tcp://host:8786", a Dask client, '
         "or an executor with submit"
     )
-
-
-def _given_threads(executor: ThreadPoolExecutor) -> Workers:
-    given = Given(executor)
-    given.remote = False
-    given.ahead = 1
-    return given
 
 
 def _process() -> ProcessPoolExecutor:
@@ -248,36 +206,6 @@ def _refuse_fork(executor: Any) -> None:
             "ProcessPoolExecutor(mp_context="
             'multiprocessing.get_context("spawn")), or "processes"'
         )
-
-
-def simulate_all(jobs: Iterable[Callable[[], Result]], threads: int | None = None) -> list[Result]:
-    """The results of `jobs`, in their order; the first error among them is raised.
-
-    Arguments:
-        jobs: functions without arguments, for example `functools.partial(taut.simulate, learner,
-            problem, stream)`.
-        threads: how many run at a time; by default two per core that this process may use, because
-            a simulation has moments in which its core has nothing to do.
-
-    Seeds of one simulation need no threads: `simulate(..., seeds=n)` computes them together in one.
-    Threads are for simulations that differ in more than data or parameters, and for more seeds than
-    one core should compute.
-
-    >>> simulate_all([lambda: 1, lambda: 2], threads=2)
-    [1, 2]
-    """
-    if not isinstance(jobs, Iterable) or isinstance(jobs, (str, bytes, jax.Array)):
-        raise TypeError(f"jobs: got {jobs!r}; expected a list of functions without arguments")
-    jobs = list(jobs)
-    for job in jobs:
-        if not callable(job):
-            raise TypeError(
-                f"jobs: got {job!r}; expected functions without arguments, as functools.partial "
-                "makes them"
-            )
-    workers = 2 * cores() if threads is None else arguments.count("threads", threads)
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        return [future.result() for future in [pool.submit(job) for job in jobs]]
 
 
 def cores() -> int:

@@ -31,7 +31,6 @@ class Sweep(Displayed):
     """The result of `taut.sweep`. `sweep["name"]` is the run of a cell, `sweep.to_pandas()` a table
     of all cells."""
 
-    names: tuple[str, ...]
     cells: Mapping[str, Cell]
     failed: tuple[Failure, ...]
     """Cells that failed, with their errors."""
@@ -43,8 +42,11 @@ class Sweep(Displayed):
     notes: tuple[str, ...] = ()
     _played: Mapping[str, Played] = field(default_factory=dict)
     _ready: Mapping[str, Ready] = field(default_factory=dict)
-    _identities: Mapping[str, str] = field(default_factory=dict)
-    _options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the cells."""
+        return tuple(self.cells)
 
     def __getitem__(self, name: str) -> Run:
         """Return the run of a cell, with its problem and stream, so that it has a certificate."""
@@ -52,19 +54,19 @@ class Sweep(Displayed):
         failed = next((one for one in self.failed if one.name == name), None)
         if failed is not None:
             raise failed.exception or RuntimeError(str(failed))
-        played = self._played[name]
+        played, cell = self._played[name], self._ready[name]
         if played.kept is not None:
             return played.kept
         if self.folder is not None:
-            store, identity = Store(self.folder), self._identities[name]
-            stored = store.read(identity, self._ready[name].kept)
+            store = Store(self.folder)
+            stored = store.read(cell.identity, cell.kept)
             if stored is None:
                 raise FileNotFoundError(
-                    f"name: got {name!r}, whose file {store.path(identity)} is gone or damaged; "
-                    "call resume() to play it again"
+                    f"name: got {name!r}, whose file {store.path(cell.identity)} is gone or "
+                    "damaged; call taut.sweep again with the same cells and folder to play it"
                 )
             played = stored
-        return _attached(played.run(), self._ready[name])
+        return _attached(played.run(), cell)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -83,14 +85,6 @@ class Sweep(Displayed):
             raise failure.exception or RuntimeError(f"{failure}\n{failure.traceback}")
         return self
 
-    def resume(self, *, executor: Any = None, retry: bool = False, **options: Any) -> Sweep:
-        """Call `taut.sweep` again with the same cells and folder; with `retry`, also play cells
-        that failed."""
-        from .sweep import sweep
-
-        given = {**self._options, **options, "retry": retry}
-        return sweep(list(self.cells.values()), executor, folder=self.folder, **given)
-
     def to_pandas(self) -> pandas.DataFrame:
         """Return a table with one row per cell and seed: tags, totals over all rounds, and
         measures.
@@ -103,13 +97,12 @@ class Sweep(Displayed):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table."""
-        found = []
-        for name in self.names:
-            if name in self._played:
-                found += _rows(
-                    name, self.cells[name], self._played[name], self._identities.get(name)
-                )
-        return found
+        return [
+            row
+            for name, cell in self.cells.items()
+            if name in self._played
+            for row in _rows(cell, self._ready[name], self._played[name])
+        ]
 
     def _summary(self) -> Summary:
         done = len(self._played)
@@ -131,7 +124,7 @@ class Sweep(Displayed):
         return Summary(f"Sweep of {len(self.names)} cells", facts, grids, notes)
 
 
-def _rows(name: str, cell: Cell, played: Played, identity: str | None) -> list[dict[str, Any]]:
+def _rows(cell: Cell, ready: Ready, played: Played) -> list[dict[str, Any]]:
     totals, header = played.totals, played.header
     kind = header["learners"][0]["kind"]
     rows = []
@@ -143,8 +136,8 @@ def _rows(name: str, cell: Cell, played: Played, identity: str | None) -> list[d
         }
         rows.append(
             {
-                "name": name,
-                "cell": identity or "",
+                "name": ready.name,
+                "cell": ready.identity,
                 "learner": cell.learner if isinstance(cell.learner, str) else kind,
                 **cell.tags,
                 "horizon": header["horizon"],

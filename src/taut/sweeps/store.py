@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,7 @@ import numpy as np
 
 from .. import files, storage
 from ..engine import Array
-from ..runs import file as run_file
-from ..runs import labels
+from ..runs import file as run_file, labels
 from ..runs.run import Run
 from ..runs.totals import Totals
 from ..storage import write_atomically
@@ -141,9 +141,10 @@ class Store:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
 
-    def create(self) -> None:
-        """Make the folders, and remove what processes left behind that were killed while they
-        wrote."""
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Make the folders, remove what processes left behind that were killed while they wrote,
+        and hold a lock."""
         for part in ("cells", "failed"):
             path = self.folder / part
             try:
@@ -153,17 +154,20 @@ class Store:
                     error.errno, f"folder: {self.folder} cannot be created: {error.strerror}"
                 ) from error
             storage.remove_stale_drafts(path)
+        with storage.lock_folder(self.folder, "folder"):
+            yield
 
     def path(self, identity: str) -> Path:
         """Return the file of a cell."""
         return self.folder / "cells" / f"{identity}.npz"
 
-    def write(
-        self, identity: str, header: Mapping[str, Any], arrays: Mapping[str, Array], seconds: float
-    ) -> None:
-        """Write the file of a cell."""
-        described = {**header, "cell": identity, "cell_format": FORMAT, "seconds": seconds}
-        storage.write_arrays(self.path(identity), described, arrays, durable=False, follow=False)
+    def write(self, identity: str, played: Played) -> None:
+        """Write the file of a cell, and remove the note that it failed before."""
+        facts = {"cell": identity, "cell_format": FORMAT, "seconds": played.seconds}
+        storage.write_arrays(
+            self.path(identity), played.header | facts, played.arrays, durable=False, follow=False
+        )
+        self._failure(identity).unlink(missing_ok=True)
 
     def read(self, identity: str, record: Collection[str]) -> Played | None:
         """Return what the file of a cell contains, or None if there is no complete file, so that
@@ -210,10 +214,6 @@ class Store:
         except (OSError, ValueError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
-
-    def forgive(self, identity: str) -> None:
-        """Remove the note that a cell failed."""
-        self._failure(identity).unlink(missing_ok=True)
 
     def _failure(self, identity: str) -> Path:
         return self.folder / "failed" / f"{identity}.json"

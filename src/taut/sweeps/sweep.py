@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from ..identity import Descriptions, digest_of_tree, numerics, problem_digest
 from ..problem.compatibility import first_decision, round_shapes
 from ..problem.streams import Adversary, Arrays, Chunks, Stream, as_stream
 from ..progress import Counter, counting
-from ..storage import lock_folder
 from .cell import Cell, Ready, make_stream, prepare
 from .driver import Driver
 from .executors import as_workers
@@ -95,61 +94,49 @@ def sweep(
         arguments.flag("progress", progress)
     named = _named(cells)
     timeout = None if timeout is None else arguments.positive("timeout", timeout)
-    shared: dict[Any, Any] = {}
-    ready = {name: _prepared(i, name, cell, shared) for i, (name, cell) in enumerate(named.items())}
+    shared = cache_folder() if cache is None else str(arguments.path("cache", cache).absolute())
     store = _store(folder)
-    identities = {} if store is None else _identities(ready)
-    options = {"cache": cache, "timeout": timeout, "progress": progress}
-    with nullcontext() if store is None else _locked(store):
-        played, failures, waiting = _known(ready, identities, store, retry)
-        new: list[str] = []
-        notes: list[str] = []
-        environments: list[dict[str, Any]] = []
+    ready = _ready(named, store)
+    played: dict[str, Played] = {}
+    failures: dict[str, Failure] = {}
+    notes: list[str] = []
+    environments: list[dict[str, Any]] = []
+    with nullcontext() if store is None else store.opened():
+        if store is not None:
+            played, failures = _known(ready, store, retry)
+        known = len(played)
+        waiting = {
+            name: cell
+            for name, cell in ready.items()
+            if name not in played and name not in failures
+        }
         if not waiting and isinstance(progress, Counter):
             progress.skip(len(ready))
         if waiting:
             workers = as_workers(executor)
-            try:
-                with (
-                    nullcontext(progress)
-                    if isinstance(progress, Counter)
-                    else counting(progress, len(ready), address=workers.address)
-                ) as counter:
-                    counter.skip(len(ready) - len(waiting))
-                    twins = _twins(waiting, identities)
+            with _counting(progress, len(ready), workers.address) as counter:
+                counter.skip(len(ready) - len(waiting))
 
-                    def done(outcome: Outcome) -> None:
-                        for name in twins[outcome.cell]:
-                            identity = identities.get(name)
-                            notes.extend(_keep(name, outcome, played, failures, store, identity))
-                            new.append(name)
-                            counter.advance()
+                def done(outcome: Outcome) -> None:
+                    if outcome.played is not None:
+                        played[outcome.cell] = outcome.played
+                    elif outcome.failure is not None:
+                        failures[outcome.cell] = outcome.failure
+                        notes.extend(_noted(outcome.failure, ready[outcome.cell], store))
+                    counter.advance()
 
-                    driver = Driver(
-                        {name: ready[name] for name in twins},
-                        identities,
-                        workers,
-                        store,
-                        settings(_cache(cache)),
-                        timeout,
-                        done,
-                    )
-                    driver.run()
-                    environments = driver.environments
-            finally:
-                workers.close()
+                driver = Driver(waiting, workers, store, settings(shared), timeout, done)
+                driver.run()
+                environments = driver.environments
         result = Sweep(
-            names=tuple(ready),
             cells=named,
             failed=tuple(failures[name] for name in ready if name in failures),
-            played=sum(name in played for name in new),
+            played=len(played) - known,
             folder=None if store is None else store.folder,
             environments=tuple(environments),
             notes=tuple(notes),
             _played=played,
             _ready=ready,
-            _identities=identities,
-            _options=options,
         )
         if store is not None:
             try:
@@ -157,6 +144,14 @@ def sweep(
             except OSError as error:  # the disk may be full; the results themselves are there
                 result = replace(result, notes=(*notes, f"{INDEX} is not written: {error}"))
     return result
+
+
+def _counting(
+    progress: bool | Counter | None, total: int, address: str
+) -> AbstractContextManager[Counter]:
+    if isinstance(progress, Counter):
+        return nullcontext(progress)
+    return counting(progress, total, address=address)
 
 
 def _named(cells: Any) -> dict[str, Cell]:
@@ -182,21 +177,17 @@ def _named(cells: Any) -> dict[str, Cell]:
     return found
 
 
-def _prepared(number: int, name: str, cell: Cell, shared: dict[Any, Any]) -> Ready:
-    try:
-        return prepare(cell, shared)
-    except Exception as error:  # it is raised again with the name of its cell
-        error.add_note(f"This happened for cell {number}, called {name!r}.")
-        raise
-
-
-def _identities(ready: dict[str, Ready]) -> dict[str, str]:
+def _ready(named: dict[str, Cell], store: Store | None) -> dict[str, Ready]:
+    """Return the cells with their arguments checked, and with the names of their files if there is
+    a folder."""
+    shared: dict[Any, Any] = {}
     known, found = Identities(), {}
-    for name, cell in ready.items():
+    for number, (name, cell) in enumerate(named.items()):
         try:
-            found[name] = known.of(cell)
+            ready = prepare(cell, shared, name)
+            found[name] = ready if store is None else replace(ready, identity=known.of(ready))
         except Exception as error:  # it is raised again with the name of its cell
-            error.add_note(f"This happened for cell {name!r}, while its file was given a name.")
+            error.add_note(f"This happened for cell {number}, called {name!r}.")
             raise
     return found
 
@@ -212,71 +203,31 @@ def _store(folder: str | Path | None) -> Store | None:
     return Store(folder)
 
 
-@contextmanager
-def _locked(store: Store) -> Iterator[None]:
-    store.create()
-    with lock_folder(store.folder, "folder"):
-        yield
-
-
 def _known(
-    ready: dict[str, Ready], identities: dict[str, str], store: Store | None, retry: bool
-) -> tuple[dict[str, Played], dict[str, Failure], list[str]]:
-    """Return what an earlier call has played, what failed then, and what is left to play."""
-    if store is None:
-        return {}, {}, list(ready)
-    played, failures, waiting = {}, {}, []
+    ready: dict[str, Ready], store: Store, retry: bool
+) -> tuple[dict[str, Played], dict[str, Failure]]:
+    """Return what an earlier call has played, and what failed then and is not played again."""
+    played, failures = {}, {}
     for name, cell in ready.items():
-        found = store.read(identities[name], cell.kept)
-        noted = None if found is not None else store.failure(identities[name])
+        found = store.read(cell.identity, cell.kept)
+        noted = None if retry or found is not None else store.failure(cell.identity)
         if found is not None:
             played[name] = found.brief()
-        elif noted is not None and not retry:
+        elif noted is not None:
             told: dict[str, Any] = {part: str(noted.get(part, "")) for part in NOTED}
             failures[name] = Failure(name, **told)
-        else:
-            waiting.append(name)
-    return played, failures, waiting
+    return played, failures
 
 
-def _twins(waiting: list[str], identities: dict[str, str]) -> dict[str, list[str]]:
-    """Return for each cell to be played all cells that are the same, up to their names and tags."""
-    first: dict[str, str] = {}
-    found: dict[str, list[str]] = {}
-    for name in waiting:
-        chosen = first.setdefault(identities.get(name, name), name)
-        found.setdefault(chosen, []).append(name)
-    return found
-
-
-def _keep(
-    name: str,
-    outcome: Outcome,
-    played: dict[str, Played],
-    failures: dict[str, Failure],
-    store: Store | None,
-    identity: str | None,
-) -> list[str]:
-    """Keep what became of a cell; return a note if its failure could not be written."""
-    if outcome.played is not None:
-        played[name] = outcome.played
-        failures.pop(name, None)
-        if store is not None and identity is not None:
-            store.forgive(identity)
-    elif outcome.failure is not None:
-        failures[name] = failure = outcome.failure.named(name)
-        if store is not None and identity is not None and not failure.unwritten:
-            try:
-                store.fail(identity, {part: getattr(failure, part) for part in ("name", *NOTED)})
-            except OSError as reason:  # the disk may be full
-                return [f"the failure of {name} is not written, so it is played again: {reason}"]
+def _noted(failure: Failure, cell: Ready, store: Store | None) -> list[str]:
+    """Write what failed into the folder; return a note if that is impossible."""
+    if store is None or failure.unwritten:
+        return []
+    try:
+        store.fail(cell.identity, {part: getattr(failure, part) for part in ("name", *NOTED)})
+    except OSError as reason:  # the disk may be full
+        return [f"the failure of {cell.name} is not written, so it is played again: {reason}"]
     return []
-
-
-def _cache(folder: str | Path | None) -> str | None:
-    if folder is None:
-        return cache_folder()
-    return str(arguments.path("cache", folder).absolute())
 
 
 class Identities:

@@ -27,7 +27,6 @@ import jax
 from .. import engine
 from ..identity import numerics
 from ..play.simulate import deadline, simulate
-from ..runs.run import Run
 from .cell import Ready, is_recipe, make_stream
 from .store import Played, Store, measured, run_arrays
 
@@ -44,11 +43,8 @@ OPTIONS = (
     *("feedback", "unproven"),
 )
 """Fields of a cell that are arguments of `simulate` by the same name."""
-SENT = tuple(
-    entry.name
-    for entry in fields(Ready)
-    if entry.name not in ("problem", "score", "stream", "name", "tags")
-)
+PICKLED_ONCE = ("problem", "score", "stream")
+"""Fields of a cell that are sent apart, because cells share them."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +66,8 @@ class Failure:
     is full. The next call plays it again."""
 
     @classmethod
-    def of(cls, error: BaseException, where: str = "", pickled: bool = False) -> Failure:
-        """Describe an exception."""
+    def of(cls, name: str, error: BaseException, where: str = "", pickled: bool = False) -> Failure:
+        """Describe the exception of a cell."""
         kept: bytes | BaseException | None = error
         if pickled:
             try:
@@ -80,17 +76,16 @@ class Failure:
             except Exception:  # many exceptions cannot be restored from their arguments
                 kept = None
         text = "".join(traceback.format_exception(error))
-        return cls("", type(error).__name__, str(error), text, where, kept)
+        return cls(name, type(error).__name__, str(error), text, where, kept)
 
-    def named(self, name: str) -> Failure:
-        """Return the failure of a cell, as this process sees it."""
-        exception = self.exception
-        if isinstance(exception, bytes):
-            try:
-                exception = pickle.loads(exception)
-            except Exception:  # its class may not exist here
-                exception = None
-        return replace(self, name=name, exception=exception)
+    def received(self) -> Failure:
+        """Return the failure as this process sees it."""
+        if not isinstance(self.exception, bytes):
+            return self
+        try:
+            return replace(self, exception=pickle.loads(self.exception))
+        except Exception:  # its class may not exist here
+            return replace(self, exception=None)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.kind}: {self.message}"
@@ -183,32 +178,28 @@ class _Precision:
                     cls.changed.notify_all()
 
 
-class Blobs:
-    """Pickles of problems and streams by checksum, made once per object."""
+def packed(
+    cell: Ready, known: dict[int, tuple[str, bytes, Any]]
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return a cell as plain values, and the pickles that it refers to, by their checksums.
 
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[str, bytes, Any]] = {}
-
-    def of(self, value: Any) -> tuple[str, bytes]:
-        """Return checksum and pickle of an object."""
-        if id(value) not in self._known:
+    Arguments:
+        cell: the cell.
+        known: filled here with the checksum and the pickle of objects by their `id`; it keeps the
+            objects alive.
+    """
+    objects, contents = {}, {}
+    for part in PICKLED_ONCE:
+        value = getattr(cell, part)
+        if value is None:
+            continue
+        if id(value) not in known:
             content = _cloudpickle().dumps(value)
-            self._known[id(value)] = (hashlib.sha256(content).hexdigest(), content, value)
-        checksum, content, _ = self._known[id(value)]
-        return checksum, content
-
-    def part(
-        self, name: str, cell: Ready, identity: str | None
-    ) -> tuple[dict[str, Any], dict[str, bytes]]:
-        """Return one cell of a task, and the pickles that it refers to."""
-        objects, contents = {}, {}
-        for part in ("problem", "score", "stream"):
-            value = getattr(cell, part)
-            if value is not None:
-                objects[part], content = self.of(value)
-                contents[objects[part]] = content
-        rest = _cloudpickle().dumps({part: getattr(cell, part) for part in SENT})
-        return {"cell": name, "identity": identity, "objects": objects, "rest": rest}, contents
+            known[id(value)] = hashlib.sha256(content).hexdigest(), content, value
+        objects[part], contents[known[id(value)][0]] = known[id(value)][:2]
+    names = {entry.name for entry in fields(cell)} - {*PICKLED_ONCE, "tags"}
+    rest = _cloudpickle().dumps({name: getattr(cell, name) for name in sorted(names)})
+    return {"name": cell.name, "objects": objects, "rest": rest}, contents
 
 
 def _cloudpickle() -> Any:
@@ -233,19 +224,19 @@ def play_task(
     """Play cells that came as bytes. Returns the environment of this process, and what became of
     each cell."""
     with _prepared(wanted):
-        cells: list[tuple[str, str | None, Any]] = []
+        cells, outcomes = [], []
         for part in parts:
             try:
                 found = {
                     name: _interned(wanted["x64"], key, blobs[key])
                     for name, key in part["objects"].items()
                 }
-                cell: Any = Ready(**({"score": None} | found), **pickle.loads(part["rest"]))
+                cells.append(Ready(**({"score": None} | found), **pickle.loads(part["rest"])))
             except Exception as error:  # whatever a user's module raises when it is imported here
-                cell = Failure.of(error, platform.node(), pickled=True)
-            cells.append((part["cell"], part["identity"], cell))
+                failure = Failure.of(part["name"], error, platform.node(), pickled=True)
+                outcomes.append(Outcome(part["name"], failure=failure))
         store = None if folder is None else Store(folder)
-        return environment(), play_cells(cells, store, timeout, pickled=True)
+        return environment(), [*outcomes, *play_cells(cells, store, timeout, pickled=True)]
 
 
 def _interned(x64: bool, checksum: str, content: bytes) -> Any:
@@ -261,12 +252,9 @@ def _interned(x64: bool, checksum: str, content: bytes) -> Any:
 
 
 def play_cells(
-    cells: Sequence[tuple[str, str | None, Any]],
-    store: Store | None,
-    timeout: float | None,
-    pickled: bool = False,
+    cells: Sequence[Ready], store: Store | None, timeout: float | None, pickled: bool = False
 ) -> list[Outcome]:
-    """Play cells (name, identity, cell or the failure that it already is) while there is time.
+    """Play cells while there is time.
 
     Arguments:
         cells: what to play.
@@ -277,19 +265,15 @@ def play_cells(
     begun = time.monotonic()
     streams: OrderedDict[int, Any] = OrderedDict()
     outcomes: list[Outcome] = []
-    for name, identity, cell in cells:
-        if outcomes and time.monotonic() - begun > BUDGET:
-            outcomes.append(Outcome(name))
-        elif isinstance(cell, Failure):
-            outcomes.append(Outcome(name, failure=cell))
-        else:
-            outcomes.append(_outcome(name, identity, cell, store, timeout, streams, pickled))
+    for cell in cells:
+        in_time = not outcomes or time.monotonic() - begun <= BUDGET
+        outcomes.append(
+            _outcome(cell, store, timeout, streams, pickled) if in_time else Outcome(cell.name)
+        )
     return outcomes
 
 
 def _outcome(
-    name: str,
-    identity: str | None,
     cell: Ready,
     store: Store | None,
     timeout: float | None,
@@ -298,18 +282,18 @@ def _outcome(
 ) -> Outcome:
     """Play one cell and write its file. The sweep goes on after an error, and lists it with its
     cell."""
+    unwritten = False
     try:
         played = _play(cell, timeout, streams, here=store is None and not pickled)
+        if store is not None:
+            unwritten = True
+            store.write(cell.identity, played)
+            played = played.brief()
+        return Outcome(cell.name, played)
     except Exception as error:  # the sweep lists it with its cell
-        return Outcome(name, failure=Failure.of(error, platform.node(), pickled))
-    if store is None or identity is None:
-        return Outcome(name, played)
-    try:
-        store.write(identity, played.header, played.arrays, played.seconds)
-    except Exception as error:  # the sweep lists it with its cell
-        failure = Failure.of(error, platform.node(), pickled)
-        return Outcome(name, failure=replace(failure, unwritten=isinstance(error, OSError)))
-    return Outcome(name, played.brief())
+        failure = Failure.of(cell.name, error, platform.node(), pickled)
+        unwritten = unwritten and isinstance(error, OSError)
+        return Outcome(cell.name, failure=replace(failure, unwritten=unwritten))
 
 
 def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], here: bool) -> Played:
@@ -321,14 +305,11 @@ def _play(cell: Ready, timeout: float | None, streams: OrderedDict[int, Any], he
         run = simulate(cell.learner, cell.problem, _stream(cell.stream, streams), **options)
         seconds = time.perf_counter() - begun
         measures = measured(run, cell.measure)
-    run = run if cell.keep else _without_records(run)
+    if not cell.keep:
+        run = replace(run, loss=None, excess=None, decisions=None, multipliers=None, path=None)
     if here:
         return Played.here(run, measures, seconds)
     return Played(*run_arrays(run, measures), seconds)
-
-
-def _without_records(run: Run) -> Run:
-    return replace(run, loss=None, excess=None, decisions=None, multipliers=None, path=None)
 
 
 def _stream(stream: Any, made: OrderedDict[int, Any]) -> Any:

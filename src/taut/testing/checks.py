@@ -25,10 +25,10 @@ from ..learners.protocols import is_random, points_of
 from ..play.compile import count_compiled
 from ..play.simulate import simulate
 from ..player.player import Player
-from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Domain
 from ..problem.problem import Problem
 from ..problem.transforms import Tightened
+from ..problem.watched import WatchedRound
 from .guarantee_checks import (
     check_assumptions_are_known,
     check_bounds_hold_against_adversaries,
@@ -153,46 +153,6 @@ def check_horizon_matters(card: Card, problems: Sequence[KnownProblem]) -> None:
 # -- Pure steps that ask only what they declare
 
 
-class _CountedRound:
-    """A round that records which oracles are called, and at which decision."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.calls, self.asked = inner, set[str](), list[Any]()
-
-    def loss(self, x: Any) -> Any:
-        self.calls.add("loss")
-        self.asked.append(x)
-        return self.inner.loss(x)
-
-    def gradient(self, x: Any) -> Any:
-        self.calls.add("gradient")
-        self.asked.append(x)
-        return self.inner.gradient(x)
-
-    def project(self, x: Any) -> Any:
-        self.calls.add("project")
-        return self.inner.project(x)
-
-    def minimise(self, direction: Any) -> Any:
-        self.calls.add("minimise")
-        return self.inner.minimise(direction)
-
-    def constraints(self, x: Any) -> Linearisation:
-        self.calls.add("values")
-        self.asked.append(x)
-        values, pull, push = self.inner.constraints(x)
-
-        def pullback(weights: Any) -> Any:
-            self.calls.add("pullback")
-            return pull(weights)
-
-        def pushforward(direction: Any) -> Any:
-            self.calls.add("pushforward")
-            return push(direction)
-
-        return Linearisation(values, pullback, pushforward)
-
-
 def _first_state(learner: Learner, problem: Problem) -> Any:
     count = problem.constants.constraint_count
     return learner.init(problem.domain.centre + 0.3, 1 if count is None else count)
@@ -266,17 +226,23 @@ def check_calls_declared_oracles_at_x_t_only(card: Card, problems: Sequence[Know
 
 
 def _oracles(learner: Learner, problem: Problem, z: Any) -> tuple[set[str], bool]:
-    found: list[tuple[set[str], bool]] = []
+    calls: set[str] = set()
+    elsewhere: list[Any] = []
 
     def step(state: Any, z: Any) -> Any:
-        round: Any = _CountedRound(problem.round(z))
-        after = learner.step(state, round)
         played = points_of(learner, state)
-        found.append((round.calls, all(any(x is point for point in played) for x in round.asked)))
-        return after
+
+        def asked(name: str, about: Any) -> None:
+            calls.add(name)
+            at_x = any(about is point for point in played)
+            if name in ("loss", "gradient", "values") and not at_x:
+                elsewhere.append(about)
+
+        round: Any = WatchedRound(problem.round(z), asked)
+        return learner.step(state, round)
 
     jax.eval_shape(step, _first_state(learner, problem), z)
-    return found[0]
+    return calls, not elsewhere
 
 
 # -- Runs

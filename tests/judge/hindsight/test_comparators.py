@@ -76,15 +76,18 @@ def test_regret_against_comparators_that_move():
 @pytest.mark.parametrize("problem", [DISTANCE, STEADY], ids=["changing", "fixed"])
 def test_each_segment_has_its_best_decision(problem):
     for inner in ((3,), (4, 7)):
-        edges = itertools.pairwise((0, *inner, T))
-        loss = sum(segment(0, i, j, problem is DISTANCE)[0] for i, j in edges)
-        best = taut.hindsight(problem, Z[0], comparator="shifting", breakpoints=inner)
-        assert best.loss[0] == pytest.approx(loss, rel=1e-7)
-        assert best.decision.shape == (1, len(inner) + 1, 3)
-        assert best.path_length[0] == pytest.approx(
-            np.linalg.norm(np.diff(best.decision[0], axis=0), axis=1).sum()
-        )
-        assert best.gap[0] <= 1e-8
+        best = taut.hindsight(problem, Z, seeds=2, comparator="shifting", breakpoints=inner)
+        assert best.decision.shape == (2, len(inner) + 1, 3)
+        for seed in range(2):
+            parts = [
+                segment(seed, i, j, problem is DISTANCE)
+                for i, j in itertools.pairwise((0, *inner, T))
+            ]
+            assert best.loss[seed] == pytest.approx(sum(loss for loss, _ in parts), rel=1e-7)
+            np.testing.assert_allclose(best.decision[seed], [x for _, x in parts], atol=1e-5)
+        steps = np.linalg.norm(np.diff(best.decision, axis=1), axis=2)
+        assert best.path_length == pytest.approx(steps.sum(axis=1))
+        assert best.gap.max() <= 1e-8
 
 
 def test_segments_can_be_feasible_where_no_fixed_decision_is():

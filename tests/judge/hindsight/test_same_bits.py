@@ -7,7 +7,7 @@ import pytest
 import taut
 from taut.problem.evaluation import Evaluation
 
-CALLS = 60
+CALLS = 25
 RNG = np.random.default_rng(0)
 SMALL = RNG.normal(size=(40, 3))
 WIDE = RNG.normal(size=(20_000, 50))
@@ -30,7 +30,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_sixty_calls_return_the_same_bits(name, monkeypatch):
+def test_repeated_calls_return_the_same_bits(name, monkeypatch):
     loss, constraints, data = KINDS[name]
     compiled = []
     real = Evaluation._compiled

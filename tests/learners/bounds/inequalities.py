@@ -4,7 +4,8 @@ any run."""
 import math
 
 from taut import bounds
-from taut.learners.bounds.step_sums import Split, Steps
+from taut.learners.clipped_bounds import Split
+from taut.learners.theorem import Steps
 
 SPLIT = ("sigma", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
 

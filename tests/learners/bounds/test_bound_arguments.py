@@ -53,7 +53,7 @@ VALID = {
     "lengths": bounds.power_step_lengths(horizon=100, eta=0.01, loss_lipschitz=1.0),
 }
 FORMULAS = {
-    name: found for name in bounds.__all__ if inspect.isfunction(found := getattr(bounds, name))
+    name: found for name, found in sorted(vars(bounds).items()) if inspect.isfunction(found)
 }
 OTHER = {
     "bounded_game_expected_excess": {"slater": 0.9},

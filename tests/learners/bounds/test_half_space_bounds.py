@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from learners import half_space_reference as reference
-from taut.learners import OutsideTheorem, bounds
+from taut import bounds
+from taut.learners import OutsideTheorem
 
 ROUNDS = 10
 
@@ -121,8 +122,9 @@ def steps_of(kind, D):
     return lambda: lambda t, p: eta / t**beta, regret, lengths
 
 
-@pytest.mark.parametrize("memory", [0, 3])
-@pytest.mark.parametrize("kind", ["horizon", "anytime", "adaptive"])
+@pytest.mark.parametrize(
+    ("kind", "memory"), [("horizon", 0), ("horizon", 3), ("anytime", 3), ("adaptive", 3)]
+)
 def test_regret_and_squares_survive_an_attack(kind, memory):
     found = []
     for seed, domain in enumerate(DOMAINS):
@@ -338,7 +340,7 @@ def test_a_margin_leaves_no_violation():
             constraint_lipschitz=2.2,
             initial_excess=-0.5,
         )
-    assert bounds.margin_cost(
+    assert bounds.tightening_cost(
         horizon=T, margin=0.1, slater=0.5, diameter=2.0, loss_lipschitz=3.0
     ) == pytest.approx(480)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bound_games import clipped_ogd, games, play
-from taut.learners import bounds
+from taut import bounds
 from taut.problem.constants import Constants
 
 CHOICES = [

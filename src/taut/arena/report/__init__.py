@@ -1,8 +1,8 @@
-"""The report of the arena: an interactive page, tables, a page for the documentation, a figure, and
-a table for a paper.
+"""The report of the arena: an interactive page, tables, a page for the documentation, and a table
+for a paper.
 
-Read `board` first (what a leaderboard says of a learner), then `tables` (Markdown, LaTeX and the
-figure) and `page` (what the interactive page contains).
+Read `board` first (what a leaderboard says of a learner), then `tables` (Markdown and LaTeX) and
+`page` (what the interactive page contains).
 """
 
 from .board import text, write_tables

@@ -16,8 +16,7 @@ import numpy as np
 from ... import storage
 from ...display import Grid, terminal_width
 from ...engine import VERSION
-from .. import oracles, suite
-from .. import results as stored
+from .. import oracles, results as stored, suite
 from ..score import Board, Standing, boards_of, leaderboard
 
 GENERAL = ("fixed constraints", "changing constraints", "moving comparator")

@@ -15,14 +15,12 @@ from ...engine import VERSION
 from ...judge.over_seeds import Interval
 from ...learners import LEARNERS
 from ...plots.families import FAMILIES, OTHERS, family_of
-from .. import results as stored
-from .. import statistics, suite
+from .. import results as stored, statistics, suite
 from ..entries import FACTORS, THEORY, known_card
 from ..results import Result
 from ..score import (
     Board,
     Key,
-    Leaderboard,
     Standing,
     board,
     boards_of,
@@ -165,7 +163,11 @@ def _view(costs: Costs, group: Sequence[Board]) -> dict[str, Any]:
     """One leaderboard with its performance profiles."""
     table, field = leaderboard(group), field_of(group)
     weights = statistics.weights_of(field.families)
-    means = [_seed_means(values, field.seeds) for values in (field.regret, field.violation)]
+    means = [  # over the seeds that each stream has, (method, stream)
+        np.stack([values[:, s, :count].mean(axis=1) for s, count in enumerate(field.seeds)], axis=1)
+        for values in (field.regret, field.violation)
+    ]
+    ranked = [one.learner for one in table.ranked]
     factors = {
         "pair": statistics.pair_factors(*means),
         "sum": statistics.ratios(means[0] + means[1]),
@@ -180,23 +182,13 @@ def _view(costs: Costs, group: Sequence[Board]) -> dict[str, Any]:
         "rows": [_standing(costs, group, one) for one in table.standings],
         "difference": number(table.difference),
         "friedman": number(table.friedman),
-        "better": _better(table),
+        # the share of samples in which a learner is better than each of them
+        "better": {a: [round(table.better[a, b], 3) for b in ranked] for a in ranked},
         "profiles": {
             name: {field.names[m]: _rounded(curve) for m, curve in enumerate(curves[name])}
             for name in factors
         },
     }
-
-
-def _seed_means(values: Any, seeds: Sequence[int]) -> Any:
-    """The mean over the seeds that each stream has, (method, stream)."""
-    return np.stack([values[:, s, :count].mean(axis=1) for s, count in enumerate(seeds)], axis=1)
-
-
-def _better(table: Leaderboard) -> dict[str, list[float]]:
-    """For each ranked learner, the share of samples in which it is better than each of them."""
-    names = [one.learner for one in table.ranked]
-    return {name: [round(table.better[name, other], 3) for other in names] for name in names}
 
 
 def _standing(costs: Costs, group: Sequence[Board], one: Standing) -> dict[str, Any]:

@@ -1,38 +1,28 @@
-"""The leaderboard as Markdown for the documentation, as LaTeX for a paper, and the Pareto fronts as
-a figure."""
+"""The leaderboard as Markdown for the documentation and as LaTeX for a paper."""
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import storage
-from ...display import latex as tex
-from ...display import markdown as cell
-from ...display import markdown_code
+from ...display import latex as tex, markdown as cell, markdown_code
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
-from ...plots.families import FAMILIES, OTHERS, family_of
 from .. import results as stored
 from ..entries import THEORY
 from ..registry import STREAMS
 from ..results import Result
-from ..score import Board, Standing, boards_of, front, leaderboard, sensitivity
+from ..score import Board, Standing, boards_of, leaderboard, sensitivity
 from .board import Costs, cells, groups, row_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 TOLERANCE = 1e-3
 """The mean violation per round, in units of G_g D, up to which a learner can have the best
 regret."""
 
 
-def markdown(folder: Path, picture: str = "arena.png") -> str:
+def markdown(folder: Path) -> str:
     """Return the page for the documentation, without its introduction: leaderboards, the best of
     the grid, how the leader depends on choices, and streams."""
     results = stored.read_all(folder)
@@ -45,9 +35,6 @@ def markdown(folder: Path, picture: str = "arena.png") -> str:
         f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, "
         f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded."
         f"{_not_played(boards)}",
-        "",
-        "![Mean regret against mean clipped violation for every stream; the Pareto front is "
-        f"drawn as a line]({picture})",
         "",
     ]
     best, costs = dict(groups(tuned)), Costs(folder)
@@ -126,9 +113,8 @@ BEGIN, END = "<!-- arena: begin -->", "<!-- arena: end -->"
 """What `taut arena report --docs` writes is between these lines."""
 
 
-def write_docs(folder: Path, page: Path) -> list[Path]:
-    """Renew the generated part of a page of the documentation, and the figure beside it; return
-    both files."""
+def write_docs(folder: Path, page: Path) -> None:
+    """Renew the generated part of a page of the documentation."""
     content = page.read_text("utf-8")
     if content.count(BEGIN) != 1 or content.count(END) != 1:
         raise ValueError(
@@ -136,20 +122,8 @@ def write_docs(folder: Path, page: Path) -> list[Path]:
         )
     before, rest = content.split(BEGIN)
     _, after = rest.split(END)
-    picture = page.with_suffix(".png")
-    storage.write_atomically(
-        page, f"{before}{BEGIN}\n{markdown(folder, picture.name)}{END}{after}".encode()
-    )
-    stamp = {"Data": page_checksum(page.read_text("utf-8"))}
-    figure(folder).savefig(picture, dpi=85, metadata=stamp)
-    return [page, picture]
-
-
-def page_checksum(content: str) -> str:
-    """Return the checksum of the generated part of the page, which the figure beside it carries: a
-    test notices if only one of them is renewed."""
-    inside = content.partition(BEGIN)[2].partition(END)[0]
-    return hashlib.sha256(inside.encode()).hexdigest()[:16]
+    written = f"{before}{BEGIN}\n{markdown(folder)}{END}{after}"
+    storage.write_atomically(page, written.encode())
 
 
 def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
@@ -213,105 +187,6 @@ def _winners(one: Board, shown: list[str]) -> dict[str, str | None]:
         "regret": clear_winner({name: values["regret"][name] for name in keep}),
         scored: clear_winner(values[scored]),
     }
-
-
-def figure(folder: Path, narrow: bool = False) -> Figure:
-    """Draw mean regret against mean clipped violation, both divided by their scale and by sqrt(T),
-    one panel per stream."""
-    from matplotlib.figure import Figure
-
-    from ...plots.style import styled
-
-    boards = [
-        one
-        for one in boards_of(stored.read_all(folder))
-        if one.stream.ranked and not one.stream.request_first
-    ]
-    columns = min(len(boards), 2 if narrow else 5)
-    rows = -(-len(boards) // columns)
-
-    @styled
-    def drawn() -> Any:
-        made = Figure(
-            figsize=(max(2.7 * columns, 5.4 if narrow else 9.0), 2.3 * rows + 0.6),
-            layout="constrained",
-        )
-        panels = np.ravel(made.subplots(rows, columns, squeeze=False))
-        for axes in panels[len(boards) :]:
-            axes.set_axis_off()
-        for axes, one in zip(panels, boards, strict=False):
-            _panel(axes, one)
-        made.legend(
-            handles=_handles(),
-            loc="outside upper center",
-            ncols=3 if narrow else 6,
-            fontsize=8,
-            frameon=False,
-            handletextpad=0.2,
-            columnspacing=1.4,
-        )
-        made.supxlabel("clipped violation / ($G_g D \\sqrt{T}$)")
-        made.supylabel("regret / ($G_f D \\sqrt{T}$)")
-        return made
-
-    found: Figure = drawn()
-    return found
-
-
-def _handles() -> list[Any]:
-    """What colours, sizes and shapes mean, for the legend."""
-    from matplotlib.lines import Line2D
-
-    def dot(colour: str, label: str, size: float = 5, marker: str = "o") -> Any:
-        return Line2D([], [], ls="", marker=marker, color=colour, ms=size, mew=0, label=label)
-
-    return [
-        *(dot(family.colour, family.title) for family in (*FAMILIES, OTHERS)),
-        dot("0.3", "on the Pareto front", 6.5),
-        Line2D([], [], color="0.4", lw=0.8, label="Pareto front"),
-        dot("0.3", "beyond the range", 5, "^"),
-    ]
-
-
-def _panel(axes: Any, one: Board) -> None:
-    loss, constraint = one.stream.scale
-    root = np.sqrt(one.horizon)
-    best = front(one.lines)
-    points = {
-        line.learner: (
-            max(line.interval("violation").mean / (constraint * root), 1e-6),
-            line.interval("regret").mean / (loss * root),
-        )
-        for line in one.lines
-    }
-    reach = max(0.05, float(np.quantile([abs(y) for _, y in points.values()], 0.7)) * 1.5)
-    for name, (x, y) in points.items():
-        family = family_of(name)
-        inside = float(np.clip(y, -reach, reach))
-        marker = "o" if inside == y else "^" if y > 0 else "v"
-        axes.scatter(
-            x,
-            inside,
-            s=26 if name in best else 12,
-            color=family.colour,
-            marker=marker,
-            lw=0,
-            zorder=3 if family.name == "half-space" else 2,
-        )
-    walk = sorted(points[name] for name in best)
-    axes.plot(
-        [x for x, _ in walk],
-        [float(np.clip(y, -reach, reach)) for _, y in walk],
-        color="0.4",
-        lw=0.8,
-        zorder=1,
-    )
-    axes.axhline(0, color="0.85", lw=0.8, zorder=0)
-    axes.set_xscale("log")
-    axes.set_xlim(5e-7, 2 * max(x for x, _ in points.values()))
-    axes.set_ylim(-1.15 * reach, 1.15 * reach)
-    axes.set_title(f"{one.stream.name}, T = {one.horizon}", fontsize=8)
-    axes.tick_params(labelsize=7)
 
 
 DOCUMENTED = (

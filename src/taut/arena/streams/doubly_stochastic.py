@@ -66,19 +66,15 @@ def _excess(x: jax.Array) -> tuple[jax.Array, ...]:
     return rows - 1, 1 - rows, columns - 1, 1 - columns, -x
 
 
-def permutations(size: int, seeds: int, rounds: int, seed: int = 0) -> Array:
+def permutations(size: int, seeds: int, rounds: int) -> Array:
     """Draw random permutations with shape (seed, round, d). Entry i is the column of the 1 in row i
     of Y_t."""
-    return np.stack([_permutations(size, s, rounds, seed) for s in range(seeds)])
+    return np.stack([_permutations(size, seed, rounds) for seed in range(seeds)])
 
 
-def _permutations(size: int, stream: int, rounds: int, seed: int = 0) -> Array:
-    return (
-        np.random.default_rng([seed, 2, stream])
-        .random((rounds, size))
-        .argsort(axis=1)
-        .astype(np.int32)
-    )
+def _permutations(size: int, seed: int, rounds: int) -> Array:
+    drawn = np.random.default_rng([0, 2, seed]).random((rounds, size))
+    return drawn.argsort(axis=1).astype(np.int32)
 
 
 def stream(size: int = 5) -> Stream:

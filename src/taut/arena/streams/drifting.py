@@ -10,32 +10,32 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
-from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.problem import Problem
 from ..stream import Stream
-from .half_spaces import inner
+from .half_spaces import UNIT, inner
 
 RADIUS = 0.5
 """Of the feasible disc."""
 
 
+DISC = UNIT.with_values(
+    constraint_range=(1 - RADIUS**2) / 2,
+    slater=RADIUS**2 / 2,
+    constraint_smoothness=1.0,
+    error_bound=RADIUS,
+)
+"""What is known of linear losses and of the disc."""
+
+
 @cache
 def problem() -> Problem:
     """Return linear losses on the unit disc with (|x|^2 - 1/4) / 2 <= 0."""
-    known = Constants(
-        loss_lipschitz=1.0,
-        constraint_lipschitz=1.0,
-        loss_range=2.0,
-        constraint_range=(1 - RADIUS**2) / 2,
-        slater=RADIUS**2 / 2,
-        constraint_smoothness=1.0,
-        error_bound=RADIUS,
-    )
-    return Problem(inner, _disc, Ball(1.0, shape=2), known)
+    return Problem(inner, disc, Ball(1.0, shape=2), DISC)
 
 
-def _disc(x: jax.Array) -> jax.Array:
+def disc(x: jax.Array) -> jax.Array:
+    """Return (|x|^2 - 1/4) / 2."""
     return (jnp.sum(x**2) - RADIUS**2) / 2
 
 

@@ -12,18 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
-from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
 from ...problem.feedback.bandit import Bandit
 from ...problem.feedback.noisy import Noisy
 from ...problem.problem import Problem
 from ..stream import Stream
 from . import half_spaces, toy
+from .drifting import DISC, disc
 from .half_spaces import inner, unit_losses
 
 SIGNS = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]])
-RADIUS = 0.5
-"""Of the feasible ball, in a box of diameter 2."""
 
 
 @cache
@@ -42,20 +40,7 @@ def _rows(x: jax.Array) -> jax.Array:
 @cache
 def _ball(d: int) -> Problem:
     side = 1 / np.sqrt(d)
-    known = Constants(
-        loss_lipschitz=1.0,
-        constraint_lipschitz=1.0,
-        loss_range=2.0,
-        constraint_range=(1 - RADIUS**2) / 2,
-        constraint_smoothness=1.0,
-        slater=RADIUS**2 / 2,
-        error_bound=RADIUS,
-    )
-    return Problem(inner, _sphere, Box(-side, side, shape=d), known)
-
-
-def _sphere(x: jax.Array) -> jax.Array:
-    return (jnp.sum(x**2) - RADIUS**2) / 2
+    return Problem(inner, disc, Box(-side, side, shape=d), DISC)
 
 
 def _best_on_square(c: Array, rounds: int) -> float:

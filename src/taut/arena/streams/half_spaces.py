@@ -19,6 +19,9 @@ from ...problem.domains import Box
 from ...problem.problem import Problem
 from ..stream import Stream
 
+UNIT = Constants(loss_lipschitz=1.0, constraint_lipschitz=1.0, loss_range=2.0)
+"""What is known of unit losses on a domain of diameter 2, and of constraints with slope 1."""
+
 
 def inner(x: jax.Array, c: jax.Array) -> jax.Array:
     """Return <c, x>."""
@@ -73,10 +76,7 @@ def polytope(d: int = 10, rows: int = 64, slack: float = 0.1) -> Problem:
     def excess(x: jax.Array) -> jax.Array:
         return jnp.asarray(a, x.dtype) @ x - jnp.asarray(b, x.dtype)
 
-    known = Constants(
-        loss_lipschitz=1.0,
-        constraint_lipschitz=1.0,
-        loss_range=2.0,
+    known = UNIT.with_values(
         constraint_range=float(np.max(side * np.abs(a).sum(axis=1) + np.abs(b))),
         slater=slack if slack > 0 else None,
         constraint_smoothness=0.0,
@@ -127,10 +127,7 @@ def pool(d: int, adaptive: bool) -> Problem:
         values = jnp.asarray(a, x.dtype) @ x - jnp.asarray(b, x.dtype)
         return values[jnp.where(z["worst"], jnp.argmax(values), z["row"])]
 
-    known = Constants(
-        loss_lipschitz=1.0,
-        constraint_lipschitz=1.0,
-        loss_range=2.0,
+    known = UNIT.with_values(
         constraint_count=1,
         slater=SLACK,
         constraint_range=float(np.max(side * np.abs(a).sum(axis=1) + np.abs(b))),

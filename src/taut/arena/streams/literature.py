@@ -15,6 +15,7 @@ from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
 from ...problem.problem import Problem
 from ..stream import Stream
+from .half_spaces import inner
 
 LONGEST = 5000
 """The rounds of the example of Yu & Neely, whose losses grow with t."""
@@ -49,11 +50,7 @@ def three_rows() -> Problem:
     def excess(x: jax.Array) -> jax.Array:
         return jnp.asarray(a, x.dtype) @ x - jnp.asarray(b, x.dtype)
 
-    return Problem(_inner, excess, Box(-1.0, 1.0, shape=2), known)
-
-
-def _inner(x: jax.Array, c: jax.Array) -> jax.Array:
-    return c @ x
+    return Problem(inner, excess, Box(-1.0, 1.0, shape=2), known)
 
 
 def _three_parts(seed: int, rounds: int) -> Array:

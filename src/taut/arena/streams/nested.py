@@ -12,11 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
-from ...problem.constants import Constants
 from ...problem.domains import Ball, Box
 from ...problem.problem import Problem
 from ..stream import Stream
-from .half_spaces import linear_loss, unit_losses
+from .half_spaces import UNIT, linear_loss, unit_losses
 
 LEAST = 0.3
 """The part of the first size below which no set shrinks."""
@@ -27,26 +26,20 @@ def boxes(d: int) -> Problem:
     """Return linear unit losses on a box of diameter 2 with the bounds of the round as 2 d
     constraints."""
     side = 1 / np.sqrt(d)
-    known = Constants(
-        loss_lipschitz=1.0,
-        constraint_lipschitz=1.0,
-        loss_range=2.0,
+    known = UNIT.with_values(
         constraint_range=2 * side,
         slater=LEAST * side,
         constraint_smoothness=0.0,
         error_bound=1 / np.sqrt(d),
+        constraint_count=2 * d,
     )
-    known = known.with_values(constraint_count=2 * d)
     return Problem(linear_loss, _faces, Box(-side, side, shape=d), known)
 
 
 @cache
 def spheres(d: int) -> Problem:
     """Return linear unit losses on the unit ball with (|x|^2 - r_t^2) / 2 <= 0."""
-    known = Constants(
-        loss_lipschitz=1.0,
-        constraint_lipschitz=1.0,
-        loss_range=2.0,
+    known = UNIT.with_values(
         constraint_range=0.5,
         slater=LEAST**2 / 2,
         constraint_smoothness=1.0,

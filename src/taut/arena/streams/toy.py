@@ -59,14 +59,14 @@ def _excess(x: jax.Array) -> jax.Array:
     return jnp.abs(x[0]) + jnp.abs(x[1]) - 1
 
 
-def costs(seeds: int, rounds: int, seed: int = 0) -> Array:
+def costs(seeds: int, rounds: int) -> Array:
     """Draw c_t uniformly from [0, 1.2] x [0, 1] and rescale it to norm 1. The result has shape
     (seed, round, 2)."""
-    return np.stack([_costs(s, rounds, seed) for s in range(seeds)])
+    return np.stack([_costs(s, rounds) for s in range(seeds)])
 
 
-def _costs(stream: int, rounds: int, seed: int = 0) -> Array:
-    c = np.random.default_rng([seed, 1, stream]).uniform(size=(rounds, 2)) * (1.2, 1.0)
+def _costs(seed: int, rounds: int) -> Array:
+    c = np.random.default_rng([0, 1, seed]).uniform(size=(rounds, 2)) * (1.2, 1.0)
     return np.asarray(c / np.linalg.norm(c, axis=-1, keepdims=True))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,16 +13,17 @@ import numpy as np
 
 from ...display import Displayed, Summary, number
 from ...engine import Array, default_float
+from ...intervals.constants import size, variation
 from ...intervals.enclosure import Space, Unknown
 from ...problem.constants import SYMBOLS, Constants
 from ...problem.domains import Ball, Box, Domain
 from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy, project_rows
-from ...problem.evaluation import constraint_evaluation
+from ...problem.evaluation import constraint_evaluation, loss_of_round
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .half_spaces import MOST, ROOM, Pieces, distinct, nearly_parallel, pieces_of
 from .polyhedra import hoffman, vertices
-from .ranges import constraint_curvature, constraint_ranges, loss_curvature, loss_ranges
+from .ranges import curvature_of, ranges_of
 
 PROVEN, VERIFIED = "proven", "verified exactly"
 """Derived for all decisions; or evaluated at a decision, in all rounds."""
@@ -161,7 +163,8 @@ def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
     """Convexity, Lipschitz constant, range and strong convexity of the losses of all rounds."""
     found: dict[str, Any] = {}
     rounds = f"{INTERVALS}, over the domain and the data of all {stream.horizon:,} rounds"
-    ranges = _if_known(loss_ranges, problem, stream)
+    loss = partial(loss_of_round, problem.loss)
+    ranges = _if_known(ranges_of, loss, problem, stream, variation)
     if ranges is not None:
         found["loss_lipschitz"] = Fact(ranges.lipschitz, PROVEN, rounds)
         found["loss_range"] = Fact(ranges.range, PROVEN, rounds)
@@ -169,10 +172,10 @@ def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
             return found | {"convex_losses": Fact(1, PROVEN, AFFINE)}
     pieces = _if_known(_pieces, problem.loss, problem, stream)
     if pieces is not None:
-        if pieces.convex:
+        if pieces.sign >= 0:
             found["convex_losses"] = _convex(pieces)
         return {"loss_lipschitz": _steepest(pieces)} | found
-    least, most = _if_known(loss_curvature, problem, stream) or (-math.inf, math.inf)
+    least, most = _if_known(curvature_of, [loss], problem, stream) or (-math.inf, math.inf)
     if least >= 0:
         found["convex_losses"] = Fact(1, PROVEN, f"no second derivative is negative, {rounds}")
     if least > 1e-9 * most:
@@ -187,7 +190,7 @@ def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
     where = f"{INTERVALS}, over the domain"
     if stream is not None:
         where += f" and the data of all {stream.horizon:,} rounds"
-    ranges = _if_known(constraint_ranges, problem, stream)
+    ranges = _if_known(ranges_of, problem.constraints.values, problem, stream, size)
     if ranges is not None:
         found["constraint_lipschitz"] = Fact(ranges.lipschitz, PROVEN, where)
         found["constraint_range"] = Fact(ranges.range, PROVEN, where)
@@ -223,7 +226,9 @@ def _convex(pieces: Pieces) -> Fact:
 
 
 def _steepest(pieces: Pieces) -> Fact:
-    return Fact((1 + 1e-9) * pieces.steepest, PROVEN, "the steepest affine piece of all rounds")
+    """A gradient is a mean of slopes, so its norm is no larger than that of the steepest."""
+    steepest = float(np.linalg.norm(pieces.rows[:, :-1], axis=-1).max(initial=0))
+    return Fact((1 + 1e-9) * steepest, PROVEN, "the steepest affine piece of all rounds")
 
 
 def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
@@ -244,7 +249,7 @@ def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
 
 def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[str, Any]:
     """What follows if all constraints are maxima of affine functions."""
-    if not pieces.convex:
+    if pieces.sign < 0:
         return {}
     affine = pieces.sign == 0
     found: dict[str, Any] = {"convex_constraints": _convex(pieces)}
@@ -268,7 +273,7 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
     The rows of a box belong to the polyhedron. Another domain must contain the polyhedron: its
     boundary would be a part of that of the feasible set otherwise.
     """
-    domain, size = problem.domain, pieces.size
+    domain, entries = problem.domain, pieces.size
     boxed = type(domain) is Box
     if not boxed and (problem.domain_binds or problem.as_stated() is not problem):
         return {}
@@ -277,9 +282,12 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
     space = Space.of(domain)
     low, high = (space.low, space.high) if boxed else bounding_box(domain)
     rows: Array = np.unique(pieces.rows[np.any(pieces.rows[:, :-1] != 0, axis=1)], axis=0)
-    sides, levels, ball = np.zeros((0, size)), np.zeros(0), None
+    sides, levels, ball = np.zeros((0, entries)), np.zeros(0), None
     if boxed:
-        sides, levels = np.concatenate([np.eye(size), -np.eye(size)]), np.concatenate([high, -low])
+        sides, levels = (
+            np.concatenate([np.eye(entries), -np.eye(entries)]),
+            np.concatenate([high, -low]),
+        )
     elif not _contains(domain, rows):
         return {}
     if type(domain) is Ball:
@@ -306,7 +314,11 @@ def _of_curvature(problem: Problem, stream: Stream | None, where: str) -> dict[s
     count = problem.constants.constraint_count
     if count is None or count > CURVED_ROWS:
         return {}
-    bounds = _if_known(constraint_curvature, problem, stream, count)
+
+    def row(i: int) -> Callable[..., Any]:
+        return lambda x, z: problem.constraints.values(x, z)[i]
+
+    bounds = _if_known(curvature_of, list(map(row, range(count))), problem, stream)
     if bounds is None:
         return {}
     least, most = bounds
@@ -347,23 +359,17 @@ def slater_point(problem: Problem, stream: Stream | None = None) -> SlaterPoint 
     for x in (centre, _deepest(problem, stream, centre)):
         if x is None:
             continue
-        room = room_at(problem, x, stream)
+        values, slopes = _at(problem, x, stream)
+        sizes = np.abs(values) + np.linalg.norm(slopes, axis=-1) * float(np.linalg.norm(x))
+        if not np.all(np.isfinite(sizes)):
+            continue
+        rounding = UNITS * float(np.finfo(x.dtype).eps) * sizes
+        room = float(-(values + rounding).max())
         away = float(np.linalg.norm((x - centre).astype(float)))
         distance = min(float(domain.diameter), away + float(domain.radius))
         if room > 0 and (best is None or room / distance > best.room / best.distance):
             best = SlaterPoint(np.asarray(x), room, distance)
     return best
-
-
-def room_at(problem: Problem, x: Array, stream: Stream | None = None) -> float:
-    """-max_i g_i(x) over all rounds, less what rounding can have added. The point must be one of
-    the domain."""
-    unit = UNITS * float(np.finfo(x.dtype).eps)
-    values, slopes = _at(problem, x, stream)
-    size = np.abs(values) + np.linalg.norm(slopes, axis=-1) * float(np.linalg.norm(x))
-    if not np.all(np.isfinite(size)):
-        return -np.inf
-    return float(-(values + unit * size).max())
 
 
 def _at(problem: Problem, x: Array, stream: Stream | None) -> tuple[Array, Array]:

@@ -12,25 +12,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ...engine import Array, default_float
+from ...engine import Array
 from ...intervals.enclosure import Unknown
 from ...intervals.of_jaxpr import (
-    CUSTOM,
     MOVES,
     computed,
     contraction,
-    is_log_add_exp,
-    rearrangement,
+    has_usual_derivative,
+    places_of,
+    traced,
 )
-from ...jax_internals import bind, derivative_file
-from ...jaxpr.walk import CALLS, called, equations, evaluate
+from ...jaxpr.walk import CALLS, called, evaluate
 
 MOST = 256
 """Pieces of an entry, at most."""
@@ -54,16 +52,6 @@ class Pieces:
     """1 for maxima, -1 for minima, 0 for a single affine function."""
 
     @property
-    def slopes(self) -> Array:
-        """(piece, *shape, entry of the decision)"""
-        return self.functions[..., :-1]
-
-    @property
-    def offsets(self) -> Array:
-        """(piece, *shape)"""
-        return self.functions[..., -1]
-
-    @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the array."""
         return self.functions.shape[1:-1]
@@ -78,16 +66,6 @@ class Pieces:
         """All affine functions, (function, entry of the decision and one more)."""
         return self.functions.reshape(-1, self.size + 1)
 
-    @property
-    def steepest(self) -> float:
-        """The largest norm of a slope. A gradient is a mean of slopes, so none is larger."""
-        return float(np.linalg.norm(self.slopes, axis=-1).max(initial=0))
-
-    @property
-    def convex(self) -> bool:
-        """Whether the entries are convex functions."""
-        return self.sign >= 0
-
 
 def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = None) -> Pieces:
     """The affine pieces of all outputs of `function(x, z)`. Raises `Unknown` if there are none.
@@ -95,14 +73,12 @@ def pieces_of(function: Callable[..., Any], shape: tuple[int, ...], data: Any = 
     Every gradient that a learner sees is the slope of a piece, also where several are equal: see
     `taut.jaxpr.maxima`.
     """
-    x = jax.ShapeDtypeStruct(shape, default_float())
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
-    program = jax.make_jaxpr(function)(x, like)
+    program = traced(function, shape, data)
     size = math.prod(shape)
     decision = Pieces(np.eye(size, size + 1).reshape(1, *shape, size + 1), 0)
     with np.errstate(all="ignore"):
         (result,) = evaluate(program, [decision, *jax.tree.leaves(data)], _apply, PLAIN_CALLS)
-    result = result if isinstance(result, Pieces) else _constant(result, size)
+    result = _as_pieces(result, size)
     if not np.all(np.isfinite(result.functions)):
         raise Unknown("an affine piece is not finite")
     return result
@@ -154,7 +130,10 @@ def _apply(equation: Any, operands: list[Any]) -> Sequence[Any]:
     return [rule(*operands, **equation.params)]
 
 
-def _constant(value: Any, size: int) -> Pieces:
+def _as_pieces(value: Any, size: int) -> Pieces:
+    """Known numbers as pieces that do not depend on the decision."""
+    if isinstance(value, Pieces):
+        return value
     array = np.asarray(value)
     if array.dtype.kind not in "fiub":
         raise Unknown("a number that is not real has no affine pieces")
@@ -173,12 +152,12 @@ def _check_room(pieces: int, numbers: int) -> None:
         raise Unknown("the affine pieces are too many")
 
 
-def _both(u: Any, v: Any) -> tuple[Pieces, Pieces]:
-    """Two operands as pieces of one shape: JAX broadcasts single numbers."""
+def _both(u: Any, v: Any) -> tuple[Pieces, Pieces, int]:
+    """Two operands as pieces of one shape, and the sign of a sum: JAX broadcasts single numbers."""
     size = u.size if isinstance(u, Pieces) else v.size
-    one, two = (part if isinstance(part, Pieces) else _constant(part, size) for part in (u, v))
-    shape = np.broadcast_shapes(one.shape, two.shape)
-    return _wide(one, shape), _wide(two, shape)
+    u, v = _as_pieces(u, size), _as_pieces(v, size)
+    shape = np.broadcast_shapes(u.shape, v.shape)
+    return _wide(u, shape), _wide(v, shape), _sign(u, v)
 
 
 def _wide(u: Pieces, shape: tuple[int, ...]) -> Pieces:
@@ -197,11 +176,11 @@ def _sign(*of: Pieces) -> int:
 
 
 def _add(u: Any, v: Any, **_: Any) -> Pieces:
-    u, v = _both(u, v)
+    u, v, sign = _both(u, v)
     count = len(u.functions) * len(v.functions)
     _check_room(count, count * u.functions[0].size)
     sums = u.functions[:, None] + v.functions[None]
-    return _made(sums.reshape(count, *sums.shape[2:]), _sign(u, v))
+    return _made(sums.reshape(count, *sums.shape[2:]), sign)
 
 
 def _neg(u: Pieces, **_: Any) -> Pieces:
@@ -213,26 +192,23 @@ def _sub(u: Any, v: Any, **_: Any) -> Pieces:
 
 
 def _mul(u: Any, v: Any, **_: Any) -> Pieces:
-    u, factor = _with_factor(u, v)
+    u, factor, sign = _with_factor(u, v)
     shape = np.broadcast_shapes(u.shape, factor.shape)
-    wide = _wide(u, shape).functions
-    return Pieces(wide * np.broadcast_to(factor, shape)[..., None], _scaled(u.sign, factor))
+    return Pieces(_wide(u, shape).functions * np.broadcast_to(factor, shape)[..., None], sign)
 
 
-def _with_factor(u: Any, v: Any) -> tuple[Pieces, Array]:
-    """Of two operands, the one that depends on the decision and the other."""
+def _with_factor(u: Any, v: Any) -> tuple[Pieces, Array, int]:
+    """Of two operands, the one that depends on the decision and the other, and the sign of their
+    product."""
     if isinstance(u, Pieces) and isinstance(v, Pieces):
         raise Unknown("a product of two values that depend on the decision")
-    return (u, np.asarray(v, float)) if isinstance(u, Pieces) else (v, np.asarray(u, float))
-
-
-def _scaled(sign: int, factor: Array) -> int:
-    """The sign of maxima or minima times a factor."""
-    if not sign or not np.any(factor < 0):
-        return sign
+    moving, factor = (u, v) if isinstance(u, Pieces) else (v, u)
+    factor = np.asarray(factor, float)
+    if not moving.sign or not np.any(factor < 0):
+        return moving, factor, moving.sign
     if np.any(factor > 0):
         raise Unknown("factors of both signs")
-    return -sign
+    return moving, factor, -moving.sign
 
 
 def _div(u: Any, v: Any, **_: Any) -> Pieces:
@@ -243,8 +219,8 @@ def _div(u: Any, v: Any, **_: Any) -> Pieces:
 
 def _joined(u: Any, v: Any, sign: int) -> Pieces:
     """The maximum (sign 1) or minimum (sign -1) of two arrays."""
-    u, v = _both(u, v)
-    if _sign(u, v) == -sign:
+    u, v, signs = _both(u, v)
+    if signs == -sign:
         raise Unknown("a maximum and a minimum are combined")
     return _made(np.concatenate([u.functions, v.functions]), sign)
 
@@ -283,20 +259,14 @@ def _extreme(u: Pieces, axes: Sequence[int], sign: int) -> Pieces:
 
 def _dot(u: Any, v: Any, *, dimension_numbers: Any, **_: Any) -> Pieces:
     """A product of known numbers with pieces: products entry by entry, and their sum."""
-    moving, factor = _with_factor(u, v)
-    first, second, out = contraction(np.ndim(_one(u)), np.ndim(_one(v)), dimension_numbers)
+    moving, factor, sign = _with_factor(u, v)
+    first, second, out = contraction(len(np.shape(u)), len(np.shape(v)), dimension_numbers)
     own, other = (first, second) if moving is u else (second, first)
     summed = "".join(letter for letter in own if letter not in out)
     lengths = dict(zip(own + other, moving.shape + factor.shape, strict=True))
     _check_room(1, len(moving.functions) * math.prod(lengths.values()) * moving.size)
-    formula = f"...{own}Z,{other}->...{out}{summed}Z"
-    products = np.einsum(formula, moving.functions, factor)
-    axes = range(len(out), len(out) + len(summed))
-    return _reduce_sum(Pieces(products, _scaled(moving.sign, factor)), axes=axes)
-
-
-def _one(u: Any) -> Any:
-    return u.offsets[0] if isinstance(u, Pieces) else u
+    products = np.einsum(f"...{own}Z,{other}->...{out}{summed}Z", moving.functions, factor)
+    return _reduce_sum(Pieces(products, sign), axes=range(len(out), len(out) + len(summed)))
 
 
 def _cumsum(u: Pieces, *, axis: int, reverse: bool) -> Pieces:
@@ -320,10 +290,10 @@ def _select(which: Any, *cases: Any, **_: Any) -> Pieces:
         raise Unknown("a choice that depends on the decision")
     if len(cases) != 2:
         raise Unknown("a choice among more than two cases")
-    no, yes = _both(*cases)
+    no, yes, sign = _both(*cases)
     count = max(len(no.functions), len(yes.functions))
     chosen = np.broadcast_to(np.asarray(which, bool), no.shape)[..., None]
-    return Pieces(np.where(chosen, _repeated(yes, count), _repeated(no, count)), _sign(no, yes))
+    return Pieces(np.where(chosen, _repeated(yes, count), _repeated(no, count)), sign)
 
 
 def _repeated(u: Pieces, count: int) -> Array:
@@ -338,30 +308,16 @@ def _power(u: Pieces, *, y: int, **_: Any) -> Pieces:
 
 
 def _moved(equation: Any, operands: list[Any]) -> Sequence[Any]:
-    """Entries at other places. JAX itself says which, by moving their numbers instead."""
-    simple = rearrangement(equation, operands[0])
-    if simple is not None:
-        u = operands[0]
-        return [_made(np.moveaxis(simple(np.moveaxis(u.functions, 0, -1)), -1, 0), u.sign)]
-    which = MOVES[equation.primitive.name]
-    moving = [k for k in range(len(operands)) if k in which or not which]
-    if any(isinstance(one, Pieces) for k, one in enumerate(operands) if k not in moving):
-        raise Unknown("a place that depends on the decision")
-    size = next(one.size for one in operands if isinstance(one, Pieces))
-    places, parts, start = list(operands), [], 0
-    for k in moving:
-        part = operands[k] if isinstance(operands[k], Pieces) else _constant(operands[k], size)
-        entries = math.prod(part.shape)
-        places[k] = np.arange(start, start + entries).reshape(part.shape)
-        parts.append(part)
-        start += entries
+    """Entries at other places."""
+    known = [None if isinstance(one, Pieces) else one for one in operands]
+    moving, places = places_of(equation, operands, known)
+    size = next(one.size for one in moving if isinstance(one, Pieces))
+    parts = [_as_pieces(one, size) for one in moving]
     count = max(len(part.functions) for part in parts)
     flat = [_repeated(part, count).reshape(count, -1, size + 1) for part in parts]
     functions, sign = np.concatenate(flat, axis=1), _sign(*parts)
-    at = [np.asarray(places) for places in bind(equation, places)]
-    if any(np.any(places < 0) or np.any(places >= start) for places in at):
-        raise Unknown("a place that does not exist")
-    return [_made(functions[:, places], sign) for places in at]
+    _check_room(count, count * sum(at.size for at in places) * (size + 1))
+    return [_made(functions[:, at], sign) for at in places]
 
 
 _RULES: dict[str, Callable[..., Pieces]] = {
@@ -383,26 +339,3 @@ _RULES: dict[str, Callable[..., Pieces]] = {
     "select_n": _select,
     "sub": _sub,
 }
-
-
-OWN = Path(__file__).resolve().parents[2]
-"""The folder of taut, whose rules for derivatives return a subgradient."""
-UNUSUAL = ("custom_vjp_call", "custom_vjp_call_jaxpr", "stop_gradient")
-
-
-def has_usual_derivatives(program: Any) -> bool:
-    """Whether no operation of a traced program has a derivative of its own, or none.
-
-    What is proven of values holds for gradients only then.
-    """
-    return all(map(has_usual_derivative, equations(program)))
-
-
-def has_usual_derivative(equation: Any) -> bool:
-    """Whether the derivative of an operation is that of its values, or a rule of taut."""
-    if equation.primitive.name in UNUSUAL:
-        return False
-    if equation.primitive.name != CUSTOM or is_log_add_exp(equation):
-        return True
-    file = derivative_file(equation)
-    return file is not None and OWN in Path(file).resolve().parents

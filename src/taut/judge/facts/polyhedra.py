@@ -63,15 +63,11 @@ def hoffman(
         sets = np.array(list(itertools.combinations(range(len(rows)), size)))
         sets = sets[counted[sets].any(axis=1)]
         found += _smallest_normals(rows, counted, sets)
-    # A face of a bounded polyhedron has a vertex, at which all rows of its set are active.
-    vertices = None
-    if len(rows) >= rows.shape[1]:
-        corners = np.array(list(itertools.combinations(range(len(rows)), rows.shape[1])))
-        vertices = _active(rows, ends, corners, low, high)
+    active = _active(rows, ends, low, high)
     return min(
         length
         for length, chosen in found
-        if (vertices is None or vertices[:, chosen].all(axis=1).any())
+        if (active is None or active[:, chosen].all(axis=1).any())
         and not _points_outwards(rows, ends, chosen, ball)
     )
 
@@ -90,10 +86,7 @@ def vertices(slopes: Array, offsets: Array) -> Array | None:
     along = rays @ units.T
     if np.any(np.all(along <= ROOM, axis=1) | np.all(along >= -ROOM, axis=1)):
         return None
-    chosen = np.array(list(itertools.combinations(range(count), size)))
-    singular = np.linalg.svd(units[chosen], compute_uv=False)
-    chosen = chosen[singular[:, -1] > INDEPENDENT * singular[:, 0]]
-    points = np.linalg.solve(units[chosen], -ends[chosen][..., None])[..., 0]
+    points = _corners(units, ends)
     room = ROOM * (np.linalg.norm(points, axis=1, keepdims=True) + np.abs(ends))
     points = points[np.all(points @ units.T + ends <= room, axis=1)]
     return points if len(points) else None
@@ -132,14 +125,22 @@ def _smallest_normals(rows: Array, counted: Array, sets: Array) -> list[tuple[fl
     return list(zip(lengths.tolist(), sets[valid], strict=True))
 
 
-def _active(rows: Array, ends: Array, sets: Array, low: Array, high: Array) -> Array | None:
+def _corners(rows: Array, ends: Array) -> Array:
+    """The points in which independent sets of as many rows as a decision has entries meet."""
+    chosen = np.array(list(itertools.combinations(range(len(rows)), rows.shape[1])))
+    units = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    singular = np.linalg.svd(units[chosen], compute_uv=False)
+    chosen = chosen[singular[:, -1] > INDEPENDENT * singular[:, 0]]
+    return np.linalg.solve(rows[chosen], -ends[chosen][..., None])[..., 0]
+
+
+def _active(rows: Array, ends: Array, low: Array, high: Array) -> Array | None:
     """Which rows are active at each vertex of the polyhedron in the box, (vertex, row), in doubt
-    more; None if it has no vertex."""
-    chosen = rows[sets]
-    units = chosen / np.linalg.norm(chosen, axis=2, keepdims=True)
-    singular = np.linalg.svd(units, compute_uv=False)
-    independent = singular[:, -1] > INDEPENDENT * singular[:, 0]
-    points = np.linalg.solve(chosen[independent], -ends[sets[independent]][..., None])[..., 0]
+    more; None if it has no vertex. A face of a bounded polyhedron has a vertex, at which all rows
+    of its set are active."""
+    if len(rows) < rows.shape[1]:
+        return None
+    points = _corners(rows, ends)
     reach = np.maximum(np.abs(low), np.abs(high))
     room = ROOM * (np.abs(rows) @ reach + np.abs(ends)) + 1e-300
     values = points @ rows.T + ends

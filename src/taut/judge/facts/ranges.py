@@ -1,17 +1,17 @@
 """What interval arithmetic proves of losses and constraints over the domain and all data.
 
-These are Lipschitz constants, ranges, smoothness and strong convexity (`loss_ranges` and its
-siblings), and what every learner satisfies (`trivial_limits`): a guarantee that is not smaller than
-that says nothing. The largest values are proven, not sampled: by interval and slope arithmetic
-(`taut.intervals`), by constants that are given or exact, and at the vertices of domains that have
-few.
+These are Lipschitz constants and ranges (`ranges_of`), smoothness and strong convexity
+(`curvature_of`), and what every learner satisfies (`trivial_limits`): a guarantee that is not
+smaller than that says nothing. The largest values are proven, not sampled: by interval and slope
+arithmetic (`taut.intervals`), by constants that are given or exact, and at the vertices of domains
+that have few.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,17 +20,16 @@ import jax
 import numpy as np
 
 from ...engine import Array, default_float
-from ...intervals.constants import curvature, lipschitz, size, variation
+from ...intervals.constants import curvature, lipschitz
 from ...intervals.enclosure import Enclosure, Space, Unknown
-from ...intervals.of_jaxpr import enclose, work
-from ...problem.constants import Constants
+from ...intervals.of_jaxpr import enclose, has_usual_derivative, traced
+from ...jaxpr.walk import equations
 from ...problem.domains import Box, Domain, L1Ball, Simplex
 from ...problem.domains.support import centre_of, linear_minimisers
 from ...problem.evaluation import loss_of_round
 from ...problem.problem import Problem
 from ...problem.streams import Stream, as_stream
 from ..observed import values_at
-from .half_spaces import has_usual_derivatives
 
 WORK, LIMITS = 1_000_000, 5_000_000
 """Slopes that are computed for constants and for limits, at most; beyond that several rounds share
@@ -53,23 +52,21 @@ class Ranges(NamedTuple):
     """Whether all functions are affine, as far as is known."""
 
 
-def loss_ranges(problem: Problem, stream: Stream) -> Ranges:
-    """Of the losses of all rounds. Raises `Unknown` if there is no bound."""
-    return _ranges(partial(loss_of_round, problem.loss), problem, stream, variation)
-
-
-def constraint_ranges(problem: Problem, stream: Stream | None) -> Ranges:
-    """Of the constraints, in all rounds if they change. Raises `Unknown` if there is no bound."""
-    return _ranges(problem.constraints.values, problem, stream, size)
-
-
-def _ranges(
+def ranges_of(
     function: Callable[..., Any],
     problem: Problem,
     stream: Stream | None,
     spread: Callable[[Any], float],
 ) -> Ranges:
-    _refuse_own_derivatives(function, problem, None if stream is None else _first_round(stream))
+    """Of a function of the decision, in all rounds if it takes data. Raises `Unknown` if there is
+    no bound.
+
+    Arguments:
+        function: losses or constraints.
+        problem: whose domain counts.
+        stream: its data.
+        spread: of an enclosure: the largest difference or the largest absolute value.
+    """
     space = Space.of(problem.domain, gradients=True)
     steep, wide, affine = 0.0, 0.0, True
     for bounds, _ in _enclosures(function, space, stream, WORK):
@@ -78,38 +75,27 @@ def _ranges(
     return Ranges(steep, wide, affine)
 
 
-def loss_curvature(problem: Problem, stream: Stream) -> tuple[float, float]:
-    """Bounds on all eigenvalues of second derivatives of all losses. Raises `Unknown`."""
-    return _curvature(partial(loss_of_round, problem.loss), problem, *_hull(stream))
-
-
-def constraint_curvature(
-    problem: Problem, stream: Stream | None, count: int
+def curvature_of(
+    functions: Sequence[Callable[..., Any]], problem: Problem, stream: Stream | None
 ) -> tuple[float, float]:
-    """The same of all constraints."""
-    low, high = (None, None) if stream is None else _hull(stream)
-
-    def row(i: int) -> Callable[[jax.Array, Any], jax.Array]:
-        return lambda x, z: problem.constraints.values(x, z)[i]
-
-    bounds = np.array([_curvature(row(i), problem, low, high) for i in range(count)])
-    return float(bounds[:, 0].min()), float(bounds[:, 1].max())
-
-
-def _curvature(
-    function: Callable[..., Any], problem: Problem, low: Any, high: Any
-) -> tuple[float, float]:
+    """Bounds on all eigenvalues of second derivatives of numbers, in all rounds if they take data.
+    Raises `Unknown`."""
     if math.prod(problem.domain.shape) > CURVED:
         raise Unknown("the decision has many entries")
-    _refuse_own_derivatives(function, problem, low)
-    return curvature(function, Space.of(problem.domain, gradients=True), low, high)
+    low, high = (None, None) if stream is None else _hull(stream)
+    space, bounds = Space.of(problem.domain, gradients=True), []
+    for function in functions:
+        _program(function, space, low)
+        bounds.append(curvature(function, space, low, high))
+    return min(least for least, _ in bounds), max(most for _, most in bounds)
 
 
-def _refuse_own_derivatives(function: Callable[..., Any], problem: Problem, data: Any) -> None:
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    like = jax.tree.map(lambda a: jax.ShapeDtypeStruct(np.shape(a), np.asarray(a).dtype), data)
-    if not has_usual_derivatives(jax.make_jaxpr(function)(x, like)):
+def _program(function: Callable[..., Any], space: Space, data: Any) -> Any:
+    """The traced function; for bounds on gradients, no derivative may be one of its own."""
+    program = traced(function, space.shape, data)
+    if space.gradients and not all(map(has_usual_derivative, equations(program))):
         raise Unknown("a function has a derivative of its own")
+    return program
 
 
 def _hull(stream: Stream) -> tuple[Any, Any]:
@@ -127,10 +113,6 @@ def _hull(stream: Stream) -> tuple[Any, Any]:
     )
 
 
-def _first_round(stream: Stream) -> Any:
-    return jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1))
-
-
 def _enclosures(
     function: Any, space: Space, stream: Stream | None, most: int, steepest: float | None = None
 ) -> Iterator[tuple[Enclosure, Array]]:
@@ -141,10 +123,15 @@ def _enclosures(
     intervals then. `steepest` is a Lipschitz constant, if one is known.
     """
     if stream is None:
+        _program(function, space, None)
         yield enclose(function, space, lipschitz=steepest), np.ones(1)
         return
+    first = jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1))
+    results = (v for one in equations(_program(function, space, first)) for v in one.outvars)
+    entries = sum(math.prod(variable.aval.shape) for variable in results)
+    each = max(1, (space.size if space.has_room(space.shape) else 1) * entries)  # slopes of a round
     rows = jax.vmap(jax.vmap(function, (None, 0)), (None, 0))
-    horizon, each = stream.horizon, max(1, work(function, space, _first_round(stream)))
+    horizon = stream.horizon
     length = max(1, math.ceil(each * horizon * stream.seeds / most))  # rounds per group
     step = length * max(1, AT_A_TIME // (each * stream.seeds))
     for start in range(0, horizon, step):
@@ -195,7 +182,11 @@ def trivial_limits(
         refuted: assumptions that are refuted; constants among them are not used.
     """
     source = None if source is None else as_stream(source, horizon=horizon)
-    known = _trusted(problem.constants, refuted)
+    names = ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range")
+    # Constants that are only estimated are not used either: samples do not prove a limit.
+    wrong = {*refuted, *problem.constants.estimated}
+    dropped: dict[str, Any] = {name: None for name in names if name in wrong}
+    known = problem.constants.with_values(**dropped) if dropped else problem.constants
     limits: dict[str, float] = {}
     reasons: dict[str, str] = {}
     largest_loss = None
@@ -225,14 +216,6 @@ def trivial_limits(
     return Limits(both, largest_loss, reasons)
 
 
-def _trusted(constants: Constants, refuted: Collection[str]) -> Constants:
-    """The constants without those that are refuted, or only estimated: samples do not prove a
-    limit."""
-    names = ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range")
-    dropped: dict[str, Any] = {n: None for n in names if n in refuted or n in constants.estimated}
-    return constants.with_values(**dropped) if dropped else constants
-
-
 def _loss_sums(
     problem: Problem, source: Stream | None, steepest: float | None
 ) -> tuple[Array, Array]:
@@ -255,21 +238,19 @@ def _constraint_sums(
     """What violations cannot exceed; `convex` says whether constraints are convex."""
     constraints, space = problem.scored_constraints, Space.of(problem.domain)
     steepest = steepest if problem.announced is None else None
+    blocks: Iterable[tuple[Array, Array]]  # the largest values, and the number of rounds of each
     if not constraints.takes_data:
         high = _largest_values(problem, space, steepest, convex)
-        clipped = np.maximum(high, 0)
-        return {
-            "violation": horizon * float(clipped.max()),
-            "squared violation": horizon * float((clipped**2).sum()),
-            "peak violation": float(clipped.max()),
-            "excess": horizon * float(high.max()),
-        }
-    if source is None:
+        seeds, blocks = 1, ((high, np.array([float(horizon)])),)
+    elif source is None:
         raise Unknown("the data are not there")
+    else:
+        bounds = _enclosures(constraints.values, space, source, LIMITS, steepest)
+        seeds, blocks = source.seeds, ((one.high, rounds) for one, rounds in bounds)
     sums: Any = 0.0
-    violation, squares, peak = np.zeros(source.seeds), np.zeros(source.seeds), 0.0
-    for bounds, rounds in _enclosures(constraints.values, space, source, LIMITS, steepest):
-        high = np.broadcast_to(bounds.high, (source.seeds, len(rounds), bounds.shape[-1]))
+    violation, squares, peak = np.zeros(seeds), np.zeros(seeds), 0.0
+    for largest, rounds in blocks:
+        high = np.broadcast_to(largest, (seeds, len(rounds), largest.shape[-1]))
         clipped = np.maximum(high, 0)
         violation += clipped.max(axis=-1) @ rounds
         squares += (clipped**2).sum(axis=-1) @ rounds
@@ -295,9 +276,11 @@ def _largest_values(problem: Problem, space: Space, steepest: float | None, conv
             raise
         if steepest is not None:
             centre = centre_of(problem.domain)[None]
-            bounds.append(values_at(problem, constraints, centre)[0] + steepest * space.radius)
+            bounds.append(
+                values_at(problem, centre, constraints)[0].astype(float) + steepest * space.radius
+            )
     if vertices is not None:  # where a convex function is largest
-        at_vertices = values_at(problem, constraints, vertices.astype(default_float()))
+        at_vertices = values_at(problem, vertices.astype(default_float()), constraints)
         bounds.append(at_vertices.max(axis=0))
     return np.asarray(np.min(bounds, axis=0), float)
 

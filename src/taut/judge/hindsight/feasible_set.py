@@ -1,77 +1,144 @@
 """The feasible set: minimises convex quadratics over it and turns multipliers into proofs.
 
 Affine constraints are rows of the program, quadratic ones second-order cones. All others are
-approximated by tangents: minimise over the tangents known so far, add those that the minimiser
-violates, and add the curvature of the active constraints to the next objective (sequential
-quadratic programming). Tangents also remove the violation that remains after the conic solve. For
-polyhedra this is Kelley's method, which ends after finitely many tangents; for smooth constraints
-it converges quadratically.
+approximated by tangents, which are valid everywhere because constraints are convex: minimise over
+the tangents known so far, add those that the minimiser violates, and add the curvature of the
+active constraints to the next objective (sequential quadratic programming). Tangents also remove
+the violation that remains after the conic solve. For polyhedra this is Kelley's method, which ends
+after finitely many tangents; for smooth constraints it converges quadratically.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ...engine import Array
 from ...problem.feasibility import NoFeasibleDecision
 from ...problem.streams import Stream
-from .cuts import FIXED, Key, Oracle, Pool, Proof, lower_bounds
-from .objective import Taylor, worst_rounds
+from .objective import Element, Taylor, relative_gap, worst_rounds
 from .program import Infeasible, Level, Program, ProvenMinimiser, Quadratic, Unbounded
-from .result import NoInterior, NotCertified, relative_gap
+from .result import NoInterior, NotCertified
+from .scaling import FIXED, Key, ScaledConstraints, Tangent
 from .structure import Structure, refuse_concave_constraints
 from .tolerances import (
     CURVATURE_STEPS,
     FEASIBLE,
+    HUGE,
     LARGEST_CURVATURE,
     LEAST_VIOLATION,
     NEAR,
+    NEGLIGIBLE,
+    NEGLIGIBLE_CURVATURE,
     NO_INTERIOR,
     PROVEN,
     TANGENT_PATIENCE,
     TANGENT_STEPS,
     TANGENTS_AT_ONCE,
+    USED,
     VIOLATION_STEPS,
 )
 
 
+class Proof(NamedTuple):
+    """What multipliers prove: minimiser.slope @ y <= minimiser.offset for all feasible y."""
+
+    minimiser: ProvenMinimiser
+    weights: dict[Key, float]
+    """Multipliers of everything but rows, by constraint and round."""
+
+
+class Minimum(NamedTuple):
+    """The feasible minimiser of a polynomial."""
+
+    u: Array
+    excess: float
+    """A bound on how far it is from feasible, because tangents were good enough."""
+    proof: Proof
+    curvature: Array | None
+    """What the active constraints add to the curvature of the next polynomial; None if nothing."""
+
+
 @dataclass
-class _Group:
-    """Elements that share constraints and therefore cuts."""
+class Pool:
+    """Tangents as cuts of unit length, each with the time at which it was last used."""
 
-    exact: Program | None
-    """With quadratic constraints as cones; None if there are none."""
-    outer: Program
-    """With tangents instead."""
-    pool: Pool
-    constraint_curvature: dict[int, Array]
-    """The curvature that each element's active constraints add to its objective."""
+    size: int
+    keys: list[Key] = field(default_factory=list)
+    slopes: list[Array] = field(default_factory=list)
+    offsets: list[float] = field(default_factory=list)
+    lengths: list[float] = field(default_factory=list)
+    hessians: list[Array | None] = field(default_factory=list)
+    used: list[int] = field(default_factory=list)
+    marks: list[Any] = field(default_factory=list)
+    """What two cuts that are the same up to rounding have in common."""
+    clock: int = 0
 
-    def prepare(self, limit: int) -> None:
-        """Give the programs the cuts of the pool, of which no more than `limit` are kept."""
-        self.pool.clock += 1
-        self.pool.prune(limit)
-        for program in (self.outer, self.exact):
-            if program is not None:
-                program.set_cuts(*self.pool.arrays())
+    def add(self, tangent: Tangent) -> bool:
+        """Keep a tangent, unless it is known already."""
+        length = float(np.linalg.norm(tangent.slope))
+        if length == 0:
+            if tangent.offset >= 0:
+                return False
+            length = 1.0  # 0 @ u <= -value: no point satisfies it, and the solver will say so
+        slope, offset = tangent.slope / length, tangent.offset / length
+        mark = (tangent.key, *np.round(np.append(slope, offset), 12).tolist())
+        if mark in self.marks:
+            return False
+        self.marks.append(mark)
+        self.keys.append(tangent.key)
+        self.slopes.append(slope)
+        self.offsets.append(offset)
+        self.lengths.append(length)
+        self.hessians.append(None if tangent.hessian is None else tangent.hessian / length)
+        self.used.append(self.clock)
+        return True
+
+    def cuts(self) -> tuple[Array, Array]:
+        """Cuts and offsets."""
+        return np.asarray(self.slopes).reshape(-1, self.size), np.asarray(self.offsets, float)
+
+    def active(self, rounds: int, newest: bool = False) -> Array | None:
+        """Which cuts belong to the first `rounds` rounds, or are the last ones of their constraint
+        and round among these; None means all."""
+        marks = np.asarray([number < rounds for _, number in self.keys], bool)
+        if newest:
+            last = {key: i for i, key in enumerate(self.keys)}
+            marks &= np.asarray([last[key] == i for i, key in enumerate(self.keys)], bool)
+        return None if marks.all() else marks
+
+    def mark_used(self, multipliers: Array) -> None:
+        """Note which cuts have multipliers."""
+        for i in np.flatnonzero(multipliers > USED * multipliers.max(initial=0)):
+            self.used[i] = self.clock
+
+    def prune(self, limit: int) -> None:
+        """Drop the cuts that were used longest ago until `limit` are left."""
+        self.clock += 1
+        if len(self.keys) <= limit:
+            return
+        keep = np.sort(np.argsort(np.asarray(self.used), kind="stable")[-limit:])
+        for name in ("keys", "slopes", "offsets", "lengths", "hessians", "used", "marks"):
+            values = getattr(self, name)
+            setattr(self, name, [values[i] for i in keep])
 
 
 class Region:
-    """The decisions that are feasible, for each element (seed, prefix)."""
+    """The feasible decisions of each element."""
 
     def __init__(
-        self, oracle: Oracle, structure: Structure, stream: Stream, ends: tuple[int, ...]
+        self,
+        constraints: ScaledConstraints,
+        structure: Structure,
+        stream: Stream,
+        ends: tuple[int, ...],
     ) -> None:
-        self.oracle, self.scaling, self.structure = oracle, oracle.scaling, structure
+        self.constraints, self.scaling, self.structure = constraints, constraints.scaling, structure
         self.stream, self.ends = stream, ends
-        self.varying = oracle.constraints.takes_data
+        self.varying = constraints.takes_data
         self.units = np.broadcast_to(np.asarray(self.scaling.units), (structure.count,))
-        self.rounds = np.tile(np.asarray(ends), stream.seeds)
-        self.seeds = np.repeat(np.arange(stream.seeds), len(ends))
         self._lay_out()
 
     def demote(self, wrong: Array) -> None:
@@ -80,12 +147,14 @@ class Region:
         self._lay_out()
 
     def _lay_out(self) -> None:
+        """State the program with quadratic constraints as cones (`exact`, None if there are none)
+        and with tangents instead (`outer`). Elements with the same constraints share tangents."""
         structure, size = self.structure, self.scaling.size
         lengths = np.linalg.norm(structure.slopes, axis=1)
         flat = (lengths == 0) & (structure.offsets > FEASIBLE)
         if flat.any():
             least = float((structure.offsets * self.units[structure.affine])[flat].max())
-            self._refuse(0, LeastViolation(np.zeros(size), least, least))
+            self._refuse(Element(0, self.ends[0]), LeastViolation(np.zeros(size), least, least))
         self.row_of = np.flatnonzero(lengths > 0)
         self.lengths = lengths[self.row_of]
         rows = structure.slopes[self.row_of] / self.lengths[:, None]
@@ -103,290 +172,232 @@ class Region:
             )
         ]
         self.curved = np.union1d(structure.quadratic, structure.others).astype(int)
-        outer = Program(self.scaling, rows, offsets, [])
-        exact = Program(self.scaling, rows, offsets, quadratics) if quadratics else None
-        count = self.stream.seeds if self.varying else 1
-        self.groups = [_Group(exact, outer.copy(), Pool(size), {}) for _ in range(count)]
+        self.outer = Program(self.scaling, rows, offsets, [])
+        self.exact = Program(self.scaling, rows, offsets, quadratics) if quadratics else None
+        self._pools: dict[int, Pool] = {}
+
+    def pool_of(self, element: Element) -> Pool:
+        """The tangents that are known for an element."""
+        seed = element.seed if self.varying else 0
+        return self._pools.setdefault(seed, Pool(self.scaling.size))
 
     def minimise(
-        self, taylor: Taylor, at: Array, mask: Array, tolerance: Array
-    ) -> tuple[Array, Array, dict[int, Proof]]:
-        """For each marked element, the feasible minimiser of its polynomial (expanded at `at`), its
-        excess, and its proof.
-
-        `tolerance` is the relative gap to aim at in each polynomial; the caller must check the
-        proofs.
-        """
-        u, excess = at.copy(), np.zeros(len(at))
-        proofs: dict[int, Proof] = {}
-        wanted = np.flatnonzero(mask).tolist()
-        # Passes over the stream serve all elements. Tangents of fixed constraints are found by a
-        # few elements and serve the rest.
-        start, count = 0, len(wanted) if self.varying else 1
-        while start < len(wanted):
-            self._solve(wanted[start : start + count], taylor, at, u, excess, proofs, tolerance)
-            start, count = start + count, 2 * count
-        return u, excess, proofs
-
-    def _solve(
         self,
-        batch: list[int],
+        element: Element,
         taylor: Taylor,
         at: Array,
-        u: Array,
-        excess: Array,
-        proofs: dict[int, Proof],
-        tolerance: Array,
-    ) -> None:
-        """Sequential quadratic programming on all elements of the batch at once; fills `u`,
-        `excess` and `proofs`."""
-        working = list(batch)
-        idle = dict.fromkeys(batch, 0)
-        # Feasible, but not proven: older tangents, nearly parallel to the newest, spoil
-        # multipliers.
-        settled: set[int] = set()
+        tolerance: float,
+        curvature: Array | None = None,
+    ) -> Minimum:
+        """The feasible minimiser of a polynomial, by sequential quadratic programming.
+
+        Arguments:
+            element: whose constraints hold.
+            taylor: the polynomial, expanded at `at`.
+            at: a point.
+            tolerance: the relative gap to aim at in the polynomial; the caller must check the
+                proof.
+            curvature: of the active constraints at `at`, if it is known.
+        """
+        pool, u, idle, feasible = self.pool_of(element), at, 0, False
         for step in range(TANGENT_STEPS):
-            for group in self.groups:
-                group.prepare(40 * self.scaling.size + 400)
-            for e in working:
-                u[e], proofs[e] = self._program(
-                    self.group_of(e), e, taylor, at[e], u[e], step, e in settled
-                )
-            u[working] = self.scaling.project(u[working])
-            shift = u - at
-            hessian_u = np.stack([taylor.hessian(e) @ shift[e] for e in working])
-            slope = taylor.slope[working] + hessian_u
-            value = taylor.value[working] + np.sum(
-                (taylor.slope[working] + slope) / 2 * shift[working], axis=1
-            )
-            gap = np.abs(
-                relative_gap(
-                    value, self.lower(working, u, value, slope, proofs), self.rounds[working]
-                )
-            )
+            pool.prune(40 * self.scaling.size + 400)
+            program = self.exact if step == 0 and curvature is None and self.exact else self.outer
+            hessian, slope = taylor.curvature, taylor.slope - taylor.curvature @ at
+            bent = curvature is not None and step < CURVATURE_STEPS
+            if curvature is not None and bent:
+                hessian, slope = hessian + curvature, slope - curvature @ u
+            # Feasible, but not proven: older tangents, nearly parallel to the newest, spoil
+            # multipliers.
+            active = pool.active(element.rounds, newest=bent and feasible)
+            minimiser = self._solved(element, program, hessian, slope, active, step > 0)
+            curvature = self._curvature(pool, minimiser, taylor)
+            proof = self.proof(pool, minimiser, minimiser.cuts)
+            u = self.scaling.project(minimiser.u[None])[0]
+            here = taylor.at(u - at)
+            lower = self.lower(element, u, here.value, here.slope, proof)
+            proven = abs(relative_gap(here.value, lower, element.rounds)) <= tolerance
             # Decisions on active cones are accurate to half the digits only, even if the gap is
             # small: tangents follow.
-            polish = [
-                e for e in working if step == 0 and e in self.group_of(e).constraint_curvature
-            ]
-            polish = polish if self.structure.quadratic.size else []
-            keys, worst = self._violated(
-                working, u, (gap > tolerance[working]) | np.isin(working, polish)
-            )
-            tangents = self.oracle.tangents(
-                [key for e in working for key in keys[e]],
-                np.asarray([u[e] for e in working for _ in keys[e]]).reshape(-1, self.scaling.size),
-                [int(self.seeds[e]) for e in working for _ in keys[e]],
-            )
-            left, cursor = [], 0
-            for e, one in zip(working, gap, strict=True):
-                fresh = [
-                    self.group_of(e).pool.add(t) for t in tangents[cursor : cursor + len(keys[e])]
-                ]
-                cursor += len(keys[e])
-                excess[e] = max(worst[e], 0) * FEASIBLE
-                # Steps with curvature may stand still at a kink; cutting planes then go on.
-                idle[e] = 0 if any(fresh) or step < CURVATURE_STEPS else idle[e] + 1
-                settled.discard(e)
-                if worst[e] <= 1:
-                    settled.add(e)
-                if (worst[e] > 1 or one > tolerance[e] or e in polish) and idle[
-                    e
-                ] < TANGENT_PATIENCE:
-                    left.append(e)
-            working = left
-            if not working:
-                return
+            polish = step == 0 and curvature is not None and self.structure.quadratic.size > 0
+            worst, keys = self._violated(element, u, FEASIBLE if proven and not polish else -NEAR)
+            fresh = self._add(pool, element, keys, u)
+            # Steps with curvature may stand still at a kink; cutting planes then go on.
+            idle = 0 if fresh or step < CURVATURE_STEPS else idle + 1
+            feasible = worst <= FEASIBLE
+            if (feasible and proven and not polish) or idle >= TANGENT_PATIENCE:
+                break
+        return Minimum(u, max(worst, 0.0), proof, curvature)
 
-    def _program(
-        self, group: _Group, e: int, taylor: Taylor, at: Array, u: Array, step: int, newest: bool
-    ) -> tuple[Array, Proof]:
-        """Solve one element's program, with cones at first, then with tangents, perhaps only the
-        newest of each constraint."""
-        curvature = taylor.hessian(e)
-        slope = taylor.slope[e] - curvature @ at
-        added = group.constraint_curvature.pop(e, None)
-        if step == 0 and added is None and group.exact is not None:
-            program = group.exact
-        else:
-            program = group.outer
-            if added is not None and step < CURVATURE_STEPS:
-                curvature, slope = curvature + added, slope - added @ u
-        active = group.pool.active(int(self.rounds[e])) if self.varying else None
-        if newest and added is not None and step < CURVATURE_STEPS:
-            last = group.pool.newest()
-            active = last if active is None else active & last
+    def _solved(
+        self,
+        element: Element,
+        program: Program,
+        curvature: Array,
+        slope: Array,
+        active: Array | None,
+        thorough: bool,
+    ) -> ProvenMinimiser:
+        """The minimiser of a program with the element's tangents; see `Program.minimise`."""
+        pool = self.pool_of(element)
+        program.set_cuts(*pool.cuts())
         try:
-            minimiser = program.minimise(curvature, slope, active, thorough=step > 0)
+            minimiser = program.minimise(curvature, slope, active, thorough)
         except Infeasible:
-            self._explain(e)
+            self._explain(element)
         except Unbounded:
             raise ValueError(
                 "loss: got losses unbounded below over the feasible set; expected a minimum"
             ) from None
-        group.pool.mark_used(minimiser.cuts)
-        weights, hessian = (
-            self.weights(group.pool, minimiser, minimiser.cuts),
-            group.pool.hessian(minimiser.cuts),
-        )
-        for i, multiplier in enumerate(minimiser.quadratics):
-            bent = float(multiplier) / self.sizes[i] * self.structure.hessians[i]
-            hessian = bent + (0 if hessian is None else hessian)
-        own = max(1.0, float(np.abs(taylor.hessian(e)).max()))
-        if hessian is not None and np.abs(hessian).max() < LARGEST_CURVATURE * own:
-            group.constraint_curvature[e] = hessian
-        return minimiser.u, Proof(minimiser, weights)
+        pool.mark_used(minimiser.cuts)
+        return minimiser
 
-    def weights(self, pool: Pool, minimiser: ProvenMinimiser, cuts: Array) -> dict[Key, float]:
-        """The multipliers of everything but rows, by constraint, given those of the pool's cuts."""
-        weights = pool.weights(cuts)
+    def _curvature(self, pool: Pool, minimiser: ProvenMinimiser, taylor: Taylor) -> Array | None:
+        """The weighted curvature of the active constraints; None if there is none, or if it comes
+        from multipliers that do not exist."""
+        parts = [
+            float(multiplier) / size * hessian
+            for multiplier, size, hessian in zip(
+                minimiser.quadratics, self.sizes, self.structure.hessians, strict=False
+            )
+        ]
+        used = NEGLIGIBLE_CURVATURE * minimiser.cuts.max(initial=0)
+        for multiplier, hessian in zip(minimiser.cuts, pool.hessians, strict=True):
+            if multiplier > used and hessian is not None:
+                parts.append(np.clip(multiplier * hessian, -HUGE, HUGE))
+        if not parts:
+            return None
+        curvature = np.sum(parts, axis=0)
+        largest = LARGEST_CURVATURE * max(1.0, float(np.abs(taylor.curvature).max()))
+        return curvature if np.abs(curvature).max() < largest else None
+
+    def proof(self, pool: Pool, minimiser: ProvenMinimiser, cuts: Array) -> Proof:
+        """The minimiser with its multipliers by constraint, given those of the pool's cuts."""
+        weights: dict[Key, float] = {}
+        for i in np.flatnonzero(cuts).tolist():
+            key = pool.keys[i]
+            weights[key] = weights.get(key, 0.0) + float(cuts[i]) / pool.lengths[i]
         for i, multiplier in enumerate(minimiser.quadratics):
             key = int(self.structure.quadratic[i]), FIXED
             weights[key] = weights.get(key, 0.0) + float(multiplier) / self.sizes[i]
-        return weights
+        return Proof(minimiser, weights)
 
-    def lower(
-        self, elements: list[int], u: Array, value: Array, slope: Array, proofs: Mapping[int, Proof]
-    ) -> Array:
-        """Lower bounds on the optimal mean losses, given value and gradient at points `u`; see
-        `lower_bounds`."""
-        chosen, seeds = [proofs[e] for e in elements], self.seeds[elements].tolist()
-        enough = PROVEN * np.maximum(1 / self.rounds[elements], np.abs(value))
-        return lower_bounds(self.oracle, seeds, u[elements], value, slope, chosen, enough)
+    def lower(self, element: Element, u: Array, value: float, slope: Array, proof: Proof) -> float:
+        r"""A lower bound on a convex function over the feasible set, from its value and gradient at
+        `u`.
 
-    def _violated(
-        self, elements: list[int], u: Array, unproven: Array
-    ) -> tuple[dict[int, list[Key]], dict[int, float]]:
-        """For each element: the constraints whose tangents should be added; the largest value in
-        units of FEASIBLE."""
-        keys: dict[int, list[Key]] = {e: [] for e in elements}
-        straight = self.structure.predicted(u[elements])[0] / FEASIBLE
-        worst = dict(zip(elements, straight.max(axis=1, initial=-np.inf).tolist(), strict=True))
+        For every feasible y, with p @ y <= o proven by multipliers: f(y) >= f(u) + <f'(u), y - u> +
+        (p @ y - o), which is affine in y and minimised over the domain. The tangents that p is made
+        of may touch elsewhere than at u; if the bound is not close to the value, new ones that
+        touch at u are tried with the same multipliers.
+        """
+        minimiser, weights = proof
+
+        def bound(plane: Array, offset: float) -> float:
+            with np.errstate(over="ignore", invalid="ignore"):  # endless multipliers prove nothing
+                least = self.scaling.least_change((slope + plane)[None], u[None])[0]
+                low = float(value + plane @ u - offset + least)
+            return -np.inf if np.isnan(low) else low
+
+        best = bound(minimiser.slope, minimiser.offset)
+        if abs(value - best) <= PROVEN * max(1 / element.rounds, abs(value)):
+            return best
+        negligible = NEGLIGIBLE * max(weights.values(), default=0.0)
+        keys = [key for key, weight in weights.items() if weight > negligible]
+        if not keys:
+            return best
+        plane, offset = minimiser.row_slope, minimiser.row_offset
+        for tangent in self.constraints.tangents(keys, u, self.stream, element.seed):
+            plane = plane + weights[tangent.key] * tangent.slope
+            offset = offset + weights[tangent.key] * tangent.offset
+        return max(best, bound(plane, offset))
+
+    def _violated(self, element: Element, u: Array, level: float) -> tuple[float, list[Key]]:
+        """The largest constraint value, and the constraints that are not rows and above `level`,
+        largest first."""
+        worst = float(self.structure.predicted(u)[0].max(initial=-np.inf))
         if not self.curved.size:
-            return keys, worst
+            return worst, []
+        values, rounds = self.worst(element, u)
+        values, rounds = values[:, self.curved], rounds[:, self.curved]
+        if np.isnan(values).any():
+            raise ValueError(
+                "constraints: got a value that is not a number inside the domain; expected numbers"
+            )
+        order = np.argsort(-values, axis=None, kind="stable")[:TANGENTS_AT_ONCE]
+        places = [np.unravel_index(i, values.shape) for i in order if values.flat[i] > level]
+        keys = [(int(self.curved[c]), int(rounds[b, c])) for b, c in places]
+        return max(worst, float(values.max())), keys
+
+    def _add(self, pool: Pool, element: Element, keys: list[Key], u: Array) -> bool:
+        """Add the tangents of these constraints at `u`; returns whether one of them is new."""
+        tangents = self.constraints.tangents(keys, u, self.stream, element.seed)
+        return any([pool.add(tangent) for tangent in tangents])
+
+    def tighten(self, element: Element, u: Array) -> float:
+        """Add the tangents that `u` violates; returns the largest constraint value."""
+        worst, keys = self._violated(element, u, FEASIBLE)
+        self._add(self.pool_of(element), element, keys, u)
+        return worst
+
+    def worst(self, element: Element, u: Array) -> tuple[Array, Array]:
+        """The constraints at `u` and their rounds, (block, constraint); of each block the largest
+        values."""
         if self.varying:
-            mask = np.zeros(len(self.rounds), bool)
-            mask[elements] = True
-            blocks, when = worst_rounds(self.oracle.constraints, self.stream, self.ends, u, mask)
-        else:
-            fixed = self.oracle.values(u[elements])[:, self.curved]
-        for i, e in enumerate(elements):
-            values = blocks[e] if self.varying else fixed[i][None]
-            if np.isnan(values).any():
-                raise ValueError(
-                    "constraints: got a value that is not a number inside the domain; expected "
-                    "numbers"
-                )
-            worst[e] = max(worst[e], float(values.max()) / FEASIBLE)
-            hits = np.argwhere(values > (-NEAR if unproven[i] else FEASIBLE))
-            picked = sorted(((float(values[b, c]), b, c) for b, c in hits), reverse=True)
-            keys[e] = [
-                (int(self.curved[c]), int(when[e][b, c]) if self.varying else FIXED)
-                for _, b, c in picked[:TANGENTS_AT_ONCE]
-            ]
-        return keys, worst
-
-    def tighten(self, elements: list[int], u: Array) -> list[float]:
-        """Add the tangents that the elements' points violate; returns their largest values in units
-        of FEASIBLE."""
-        keys, worst = self._violated(elements, u, np.zeros(len(elements), bool))
-        for e in elements:
-            points = np.repeat(u[e][None], len(keys[e]), axis=0)
-            for tangent in self.oracle.tangents(
-                keys[e], points, [int(self.seeds[e])] * len(keys[e])
-            ):
-                self.group_of(e).pool.add(tangent)
-        return [worst[e] for e in elements]
-
-    def with_planes(
-        self, e: int, slopes: Array, offsets: Array
-    ) -> tuple[Program, Array | None, Pool]:
-        """The element's program with further cuts after those of its pool, and which of the cuts
-        count."""
-        group = self.group_of(e)
-        program = (group.exact or group.outer).copy()
-        cuts, cut_offsets = group.pool.arrays()
-        program.set_cuts(np.vstack([cuts, slopes]), np.append(cut_offsets, offsets))
-        active = group.pool.active(int(self.rounds[e])) if self.varying else None
-        return (
-            program,
-            None if active is None else np.append(active, np.ones(len(offsets), bool)),
-            group.pool,
-        )
-
-    def group_of(self, e: int) -> _Group:
-        """The programs and cuts that the element uses."""
-        return self.groups[int(self.seeds[e])] if self.varying else self.groups[0]
-
-    def excess(self, u: Array) -> Array:
-        """The constraints at each element's point, (element, constraint); of several rounds, the
-        largest."""
-        if not self.varying:
-            return self.oracle.values(u)
-        everyone = np.ones(len(self.rounds), bool)
-        return worst_rounds(self.oracle.constraints, self.stream, self.ends, u, everyone)[0].max(
-            axis=1
-        )
-
-    def worst(self, e: int, u: Array) -> tuple[Array, Array]:
-        """The constraints of one element at `u` and their rounds, (block, constraint)."""
-        if not self.varying:
-            values = self.oracle.values(u[None])
-            return values, np.full(values.shape, FIXED)
-        mask = np.arange(len(self.rounds)) == e
-        points = np.tile(u, (len(self.rounds), 1))
-        values, rounds = worst_rounds(self.oracle.constraints, self.stream, self.ends, points, mask)
-        return values[e], rounds[e]
+            return worst_rounds(self.constraints, self.stream, self.ends, element, u)
+        values = self.constraints.values(u)[None]
+        return values, np.full(values.shape, FIXED)
 
     def mistaken(self, u: Array) -> Array:
-        """Constraints whose values at the elements' points are not those of the affine or quadratic
-        function assumed."""
+        """Constraints whose values at `u` are not those of the affine or quadratic function
+        assumed."""
         if self.varying:
             return np.zeros(0, int)
-        structure, values = self.structure, self.oracle.values(u)
+        structure, values = self.structure, self.constraints.values(u)
         wrong = np.zeros(structure.count, bool)
         for which, predicted in zip(
             (structure.affine, structure.quadratic), structure.predicted(u), strict=True
         ):
-            wrong[which] = np.any(np.abs(values[:, which] - predicted) > FEASIBLE, axis=0)
+            wrong[which] = np.abs(values[which] - predicted) > FEASIBLE
         return np.flatnonzero(wrong)
 
-    def multipliers(self, proof: Proof) -> Array:
+    def multipliers(self, proof: Proof | None) -> Array:
         """One multiplier per constraint, in its unit; those of several rounds are added."""
         out = np.zeros(self.structure.count)
-        out[self.structure.affine[self.row_of]] = proof.minimiser.rows / self.lengths
-        for (i, _), weight in proof.weights.items():
-            out[i] += weight
+        if proof is not None:
+            out[self.structure.affine[self.row_of]] = proof.minimiser.rows / self.lengths
+            for (i, _), weight in proof.weights.items():
+                out[i] += weight
         return out
 
-    def _explain(self, e: int) -> NoReturn:
+    def _explain(self, element: Element) -> NoReturn:
         """Raise: no decision is feasible, if that can be proven; otherwise that it could not be
         decided."""
-        least = least_violation(self, e, np.ones(self.structure.count))
+        least = self._least_violation(element, np.ones(self.structure.count))
         if least.bound > 0:
-            self._refuse(e, self._in_the_users_units(e, least))
-        self.refuse_no_interior(e, least)
+            self._refuse(element, self._in_the_users_units(element, least))
+        self.refuse_no_interior(element, least)
         raise NotCertified(
             "not certified: the solver found none of the domain's decisions feasible, but that "
             f"could not be proven (max_i g_i >= {least.bound * self.units.max():.3g}); expected "
             "constraints that some decision satisfies with slack"
         )
 
-    def _in_the_users_units(self, e: int, least: LeastViolation) -> LeastViolation:
+    def _in_the_users_units(self, element: Element, least: LeastViolation) -> LeastViolation:
         """The least violation without units, given the one in units, whose bound is positive."""
         largest, smallest = self.units.max(), self.units.min()
         if largest > smallest:
-            plain = least_violation(self, e, largest / self.units)
+            plain = self._least_violation(element, largest / self.units)
             if plain.bound <= 0:  # units that differ too much for the solver
-                violation = float((self.worst(e, least.u)[0] * self.units).max())
+                violation = float((self.worst(element, least.u)[0] * self.units).max())
                 return LeastViolation(least.u, violation, least.bound * smallest)
             least = plain
         return LeastViolation(least.u, least.violation * largest, least.bound * largest)
 
-    def refuse_no_interior(self, e: int, least: LeastViolation | None = None) -> None:
+    def refuse_no_interior(self, element: Element, least: LeastViolation | None = None) -> None:
         """Raise if no decision satisfies the constraints with slack, so that multipliers need not
         exist."""
-        least = least or least_violation(self, e, np.ones(self.structure.count))
+        least = least or self._least_violation(element, np.ones(self.structure.count))
         if not (least.bound > -NO_INTERIOR and least.violation <= NO_INTERIOR):
             return
         shown = np.array2string(self.scaling.flat_decision(least.u), precision=6, threshold=8)
@@ -401,10 +412,45 @@ class Region:
             "equalities (g, -g)"
         )
 
-    def _refuse(self, e: int, least: LeastViolation) -> NoReturn:
+    def _refuse(self, element: Element, least: LeastViolation) -> NoReturn:
         decision = self.scaling.flat_decision(least.u).reshape(self.scaling.domain.shape)
-        which = (int(self.rounds[e]), int(self.seeds[e])) if self.varying else (None, None)
+        which = (element.rounds, element.seed) if self.varying else (None, None)
         raise NoFeasibleDecision(decision, least.violation, least.bound, *which)
+
+    def _least_violation(self, element: Element, weights: Array) -> LeastViolation:
+        """Kelley's method for min over the domain of max_i g_i / w_i, with weights w (over all
+        rounds of the element, if constraints change).
+
+        The minimiser over the tangents known so far is where the next tangents are taken.
+        Multipliers bound its value from below.
+        """
+        pool = self.pool_of(element)
+        rows = weights[self.structure.affine[self.row_of]] / self.lengths
+        best = LeastViolation(np.zeros(self.scaling.size), np.inf, -np.inf)
+        for _ in range(VIOLATION_STEPS):
+            self.outer.set_cuts(*pool.cuts())
+            cuts = weights[[i for i, _ in pool.keys]] / np.asarray(pool.lengths)
+            level = Level(rows, cuts)
+            minimiser = self.outer.least_violation(level, pool.active(element.rounds))
+            least = self.scaling.least_change(minimiser.slope[None], np.zeros_like(best.u)[None])[0]
+            if minimiser.weight > 0:
+                bound = float(least - minimiser.offset) / minimiser.weight
+                best = best._replace(bound=max(best.bound, bound))
+            if not np.isfinite(minimiser.u).all():
+                break
+            u = self.scaling.project(minimiser.u[None])[0]
+            values, rounds = self.worst(element, u)
+            values = values / weights
+            if values.max() < best.violation:
+                best = best._replace(u=u, violation=float(values.max()))
+            if best.violation - best.bound <= LEAST_VIOLATION * max(1.0, abs(best.violation)):
+                break
+            order = np.argsort(values, axis=None)[::-1][:TANGENTS_AT_ONCE]
+            places = [np.unravel_index(i, values.shape) for i in order]
+            above = [(int(i), int(rounds[b, i])) for b, i in places if values[b, i] > best.bound]
+            if not self._add(pool, element, above, u):
+                break
+        return best
 
 
 class LeastViolation(NamedTuple):
@@ -414,55 +460,3 @@ class LeastViolation(NamedTuple):
     u: Array
     violation: float
     bound: float
-
-
-def least_violation(region: Region, e: int, weights: Array) -> LeastViolation:
-    """Kelley's method for min over the domain of max_i g_i / w_i, with weights w (over all rounds
-    of element `e`, if constraints change).
-
-    The minimiser over the tangents known so far is where the next tangents are taken. Multipliers
-    bound its value from below.
-    """
-    pool, program = region.group_of(e).pool, region.group_of(e).outer.copy()
-    rows = weights[region.structure.affine[region.row_of]] / region.lengths
-    best = LeastViolation(np.zeros(region.scaling.size), np.inf, -np.inf)
-    for _ in range(VIOLATION_STEPS):
-        program.set_cuts(*pool.arrays())
-        active = pool.active(int(region.rounds[e])) if region.varying else None
-        cuts = weights[[i for i, _ in pool.keys]] / np.asarray(pool.lengths)
-        level = Level(rows, np.zeros(0), cuts)
-        minimiser = program.least_violation(level, active)
-        least = float(
-            region.scaling.least_change(minimiser.slope[None], np.zeros((1, region.scaling.size)))[
-                0
-            ]
-        )
-        if minimiser.weight > 0:
-            best = best._replace(
-                bound=max(best.bound, (least - minimiser.offset) / minimiser.weight)
-            )
-        if not np.isfinite(minimiser.u).all():
-            break
-        u = region.scaling.project(minimiser.u[None])[0]
-        violation, keys = _above(region, e, u, weights, best.bound)
-        if violation < best.violation:
-            best = best._replace(u=u, violation=violation)
-        if best.violation - best.bound <= LEAST_VIOLATION * max(1.0, abs(best.violation)):
-            break
-        points = np.repeat(u[None], len(keys), axis=0)
-        tangents = region.oracle.tangents(keys, points, [int(region.seeds[e])] * len(keys))
-        if not any([pool.add(tangent) for tangent in tangents]):
-            break
-    return best
-
-
-def _above(
-    region: Region, e: int, u: Array, weights: Array, level: float
-) -> tuple[float, list[Key]]:
-    """The largest weighted value of the element's constraints at `u`, and the constraints above the
-    level, largest first."""
-    values, rounds = region.worst(e, u)
-    values = values / weights
-    order = np.argsort(values, axis=None)[::-1][:TANGENTS_AT_ONCE]
-    picked = [np.unravel_index(int(i), values.shape) for i in order if values.flat[i] > level]
-    return float(values.max()), [(int(i), int(rounds[block, i])) for block, i in picked]

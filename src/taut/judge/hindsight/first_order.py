@@ -34,7 +34,8 @@ from ...problem.feasibility import check_feasible
 from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
-from .result import Found, NotCertified, relative_gap
+from .objective import relative_gap
+from .result import Found, NotCertified
 from .scaling import Scaling, as_double, sample_points
 from .structure import refuse_loss_below_tangent, simplified
 from .tolerances import ALLOWED_EXCESS, FEASIBLE
@@ -46,9 +47,6 @@ PASSES = 2000
 LARGE, FEW_PASSES = 200, 250
 """Decisions of more numbers are tried by this method first, with fewer updates, unless all losses
 are quadratic."""
-LINES, CUBIC = 8, 1e-9
-"""Rounds whose loss is sampled along a line to see whether it is quadratic: its third difference is
-then zero up to this."""
 DOUBLINGS = 60
 """The largest number of times that a step is halved before it is taken."""
 GROWTH, ENOUGH = 4.0, 0.5
@@ -166,33 +164,6 @@ def solve_by_first_order(
     return Found(decision, loss, gap, violation, multipliers, name, unit)
 
 
-def by_first_order_first(
-    problem: Problem,
-    stream: Stream,
-    ends: tuple[int, ...],
-    tolerance: float,
-    rng: np.random.Generator,
-) -> Found | None:
-    """Try this method on decisions of more than `LARGE` numbers whose losses are not all quadratic;
-    None if others are better or it fails."""
-    scaling = Scaling.of(problem.domain)
-    rounds = np.unique(np.linspace(0, ends[-1] - 1, LINES).astype(int))
-    sampled = jax.tree.map(
-        lambda a: jnp.asarray(as_double(a[0, rounds])), stream.block(0, ends[-1])
-    )
-    points = sample_points(scaling, rng, 3)[1:]
-    values = np.asarray(
-        programs_of(problem).call(_along_line, scaling, sampled, points, static=(problem.loss,))
-    )
-    bent = np.abs(values @ np.array([-1.0, 3.0, -3.0, 1.0]))
-    if np.all(bent <= CUBIC * np.abs(values).max(axis=1)):
-        return None
-    try:
-        return solve_by_first_order(problem, stream, ends, tolerance, rng, most=FEW_PASSES)
-    except RuntimeError:  # not certified, for example because losses have kinks
-        return None
-
-
 class _Best(NamedTuple):
     """The best decision so far, with multipliers that prove the gap."""
 
@@ -233,7 +204,7 @@ def _minimise(
             best = at, reached, worst
         gap = np.inf
         if upper < np.inf:
-            gap = max(float(relative_gap(upper, min(lower, upper - bought), element.rounds)), 0.0)
+            gap = max(relative_gap(upper, min(lower, upper - bought), element.rounds), 0.0)
         if gap <= tolerance or count == most:
             return _Best(*best, gap, proof), count
         over = float(excess.max(initial=0.0))
@@ -299,10 +270,7 @@ def _check_convex(element: _Element, best: _Best, witnesses: Array) -> None:
     held, size = float((weights * excess).sum()), float((weights * np.abs(excess)).sum())
     for witness in witnesses:
         there, _, values, _ = element.evaluate(witness, weights)
-        at, tangent, known = u[None], slope[None], np.asarray([value])
-        refuse_loss_below_tangent(
-            known, tangent, at, witness, np.asarray([there]), [element.rounds], element.scaling
-        )
+        refuse_loss_below_tangent(value, slope, u, witness, there, element.rounds, element.scaling)
         model, reached = (
             held + float((whole - slope) @ (witness - u)),
             float((weights * values).sum()),
@@ -313,14 +281,6 @@ def _check_convex(element: _Element, best: _Best, witnesses: Array) -> None:
                 f"where their tangent at the solution is {model:.6g}; expected convex "
                 "constraints, which lie above their tangents"
             )
-
-
-def _along_line(loss: Callable[..., Any], scaling: Scaling, data: Any, ends: Any) -> jax.Array:
-    """Return the loss of each round at four equidistant points of a line."""
-    points = [scaling.decision(ends[0] + k / 3 * (ends[1] - ends[0])) for k in range(4)]
-    return jnp.stack(
-        [jax.vmap(lambda z, x=x: loss_of_round(loss, x, z))(data) for x in points], axis=1
-    )
 
 
 def _excess(constraints: Constraints, scaling: Scaling, data: Any, u: Any) -> jax.Array:

@@ -1,7 +1,8 @@
-"""Mean losses of all elements (seed, prefix) with their derivatives, by passes over the stream.
+"""Mean losses with their derivatives, by passes over the stream.
 
-If all losses are affine or quadratic, one pass adds them up into a polynomial, and evaluations cost
-nothing. Otherwise every evaluation is a pass.
+An *element* is a pair (seed, prefix): every element has a mean loss and a best decision of its own.
+If all losses are affine or quadratic, one pass adds them up into one polynomial for each element,
+and evaluations cost nothing. Otherwise every evaluation is a pass over the element's rounds.
 
 A stream is read in blocks that end at the ends of prefixes, so that the sum after a block is the
 sum of a prefix. Blocks are padded to one length, by repeating their last round: one compilation
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .scaling import ScaledConstraints, ScaledLoss, Scaling, as_double, sample_points
-from .structure import loss_kind
+from .structure import loss_kind, refuse_concave_loss
 from .tolerances import MISFIT
 
 BLOCK_BYTES = 4 * 2**20
@@ -33,8 +33,6 @@ CHEAP_BLOCK = 256
 PREFIX_BLOCKS = 16
 """A horizon is cut into at least this many blocks, so that padding at the ends of prefixes stays
 cheap."""
-
-
 GROUPS = 64
 """The largest number of groups of rounds that have cutting planes of their own."""
 FEW = 2**21
@@ -45,48 +43,76 @@ PROBES = 8
 block."""
 
 
+class Element(NamedTuple):
+    """The first `rounds` rounds of one seed."""
+
+    seed: int
+    rounds: int
+
+
 class Block(NamedTuple):
-    """Rounds start..stop (counted from 0) of all seeds, padded."""
+    """Rounds start..stop (counted from 0) of all seeds, or of one, padded."""
 
     start: int
     stop: int
     data: Any
-    blocks: int
-    """How many blocks the stream has."""
+    repeats: int
+    """How many blocks of this kind are evaluated, as far as it is known."""
+
+    @property
+    def rounds(self) -> int:
+        """The number of rounds; the others are padding."""
+        return self.stop - self.start
 
 
 class Taylor(NamedTuple):
-    """Mean losses around one point for each element (seed, prefix): second-order Taylor
-    polynomials."""
+    """The second-order Taylor polynomial of a mean loss around some point."""
 
-    value: Array
-    """(element,)"""
+    value: float
     slope: Array
-    """(element, size)"""
     curvature: Array
-    """(element, size, size), or (1, size, size) if it is the same for all."""
 
-    def hessian(self, element: int) -> Array:
-        """The Hessian of one element."""
-        return np.asarray(self.curvature[element if len(self.curvature) > 1 else 0])
-
-    def at(self, u: Array) -> Taylor:
-        """The same polynomials, expanded at the rows of `u`."""
-        common = len(self.curvature) == 1
-        hessian_u = u @ self.curvature[0] if common else np.einsum("eij,ej->ei", self.curvature, u)
-        slope = self.slope + hessian_u
-        value = self.value + np.sum((self.slope + slope) / 2 * u, axis=1)
-        return Taylor(value, slope, self.curvature)
+    def at(self, shift: Array) -> Taylor:
+        """The same polynomial, expanded at the point moved by `shift`."""
+        slope = self.slope + self.curvature @ shift
+        return Taylor(self.value + float((self.slope + slope) @ shift) / 2, slope, self.curvature)
 
 
-def blocks(stream: Stream, ends: tuple[int, ...]) -> Iterator[Block]:
-    """The stream in blocks up to the last of `ends`, cut at each of them."""
-    length = _length(stream, ends[-1])
+def relative_gap(value: float, lower: float, rounds: int) -> float:
+    """(value - lower) / max(1 / rounds, |value|) for mean losses in units; for totals that is (loss
+    - bound) / max(unit, |loss|)."""
+    return (value - lower) / max(1 / rounds, abs(value))
+
+
+def blocks(
+    stream: Stream, ends: tuple[int, ...], element: Element | None = None
+) -> Iterator[Block]:
+    """The stream in blocks up to the last of `ends`, cut at each of them.
+
+    Arguments:
+        stream: the stream.
+        ends: numbers of rounds.
+        element: yield the rounds of this element only, whose number is one of `ends`.
+    """
+    numbers = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(stream.block(0, 1)))
+    by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
+    by_prefix = max(-(-ends[-1] // PREFIX_BLOCKS), CHEAP_BLOCK)
+    least = min(LEAST_BLOCK, ends[-1])
+    wanted = int(np.clip(min(by_memory, by_prefix, ends[-1]), least, LARGEST_BLOCK))
+    length = 1 << (wanted - 1).bit_length()
     edges = sorted({*range(0, ends[-1], length), *ends})
-    padded = partial(_padded, length=length)
+    seeds = slice(None) if element is None else slice(element.seed, element.seed + 1)
+    repeats = (len(edges) - 1) * (1 if element is None else stream.seeds)
+
+    def padded(a: Array) -> Array:
+        a = as_double(a[seeds])
+        short = length - a.shape[1]
+        return a if short == 0 else np.concatenate([a, np.repeat(a[:, -1:], short, axis=1)], axis=1)
+
     for start, stop in pairwise(edges):
-        data = jax.tree.map(padded, stream.block(start, stop - start))
-        yield Block(start, stop, data, len(edges) - 1)
+        if element is not None and stop > element.rounds:
+            return
+        yield Block(start, stop, jax.tree.map(padded, stream.block(start, stop - start)), repeats)
 
 
 def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
@@ -100,10 +126,8 @@ def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
 
 
 class Objective:
-    """The mean losses of the elements (seed, prefix), ordered by seed, then prefix.
-
-    `kind` is that of the losses: "affine", "quadratic", "smooth" or "kinked".
-    """
+    """The mean losses of the elements. `kind` is that of the losses: "affine", "quadratic" or
+    "other"."""
 
     def __init__(
         self,
@@ -115,72 +139,50 @@ class Objective:
     ) -> None:
         self.loss, self.scaling = ScaledLoss(problem, scaling), scaling
         self.stream, self.ends = stream, ends
-        self.count = stream.seeds * len(ends)
-        self.rounds = np.tile(np.asarray(ends, float), stream.seeds)
+        self.elements = [Element(seed, end) for seed in range(stream.seeds) for end in ends]
         self.kind, common = loss_kind(self.loss, stream, ends, rng)
-        self._polynomial: Taylor | None = None
+        self._polynomials: dict[Element, Taylor] | None = None
         if self.kind in ("affine", "quadratic"):
-            self._polynomial = self._added_up(common, sample_points(scaling, rng, 1 + PROBES)[1:])
-            self.kind = "smooth" if self._polynomial is None else self.kind
-
-    @property
-    def quadratic(self) -> bool:
+            self._polynomials = self._added_up(common, sample_points(scaling, rng, 1 + PROBES)[1:])
+        self.quadratic = self._polynomials is not None
         """Whether the mean losses are polynomials, so that one Newton step ends the search."""
-        return self._polynomial is not None
+        self.kinked = False
+        """Whether losses were seen to have kinks, so that they have no Hessians."""
 
-    def value_slope_curvature(self, u: Array, mask: Array) -> Taylor:
-        """The Taylor polynomial around each marked element's own point."""
-        return self._passed(u, mask, True) if self._polynomial is None else self._polynomial.at(u)
+    def taylor(self, element: Element, u: Array, second: bool = True) -> Taylor:
+        """The Taylor polynomial around `u`. Without `second` its curvature is zero if it needs a
+        pass."""
+        if self._polynomials is not None:
+            return self._polynomials[element].at(u)
+        value, slope, curvature = 0.0, np.zeros(len(u)), np.zeros((len(u), len(u)))
+        for block in blocks(self.stream, self.ends, element):
+            sums = self.loss.sums(u[None], block.data, block.rounds, block.repeats, second)
+            value, slope = value + float(sums.value[0]), slope + sums.slope[0]
+            if second:
+                curvature = curvature + sums.hessian[0]
+        rounds = element.rounds
+        return Taylor(value / rounds, slope / rounds, curvature / rounds)
 
-    def value_slope(self, u: Array, mask: Array) -> Taylor:
-        """The same without second derivatives, which are returned as zero if they need a pass."""
-        return self._passed(u, mask, False) if self._polynomial is None else self._polynomial.at(u)
-
-    def tangents(self, u: Array, mask: Array) -> dict[int, tuple[Array, Array]]:
+    def tangents(self, element: Element, u: Array) -> tuple[Array, Array]:
         """Values (group,) and slopes (group, entry) of groups of rounds, whose sums are those of
-        each marked element's mean loss.
+        the mean loss.
 
         There is one group, unless rounds are few: a plane for every group says more than one for
         all of them.
         """
-        elements, last = np.flatnonzero(mask).tolist(), self.ends[-1]
-        width = self.scaling.size + sum(
-            math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(self.stream.block(0, 1))
-        )
+        first, last = self.stream.block(0, 1), self.ends[-1]
+        width = len(u) + sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(first))
         if self.stream.seeds * last * width > FEW:
-            taylor = self.value_slope(u, mask)
-            return {e: (taylor.value[[e]], taylor.slope[[e]]) for e in elements}
-        data, found = jax.tree.map(as_double, self.stream.block(0, last)), {}
-        for e in elements:
-            seed, end = e // len(self.ends), self.ends[e % len(self.ends)]
-            own = jax.tree.map(lambda a, seed=seed, end=end: a[seed, :end], data)
-            values, slopes = (part[0] for part in self.loss.lines(u[e][None], own))
-            starts = (
-                np.arange(min(GROUPS, end)) * end // min(GROUPS, end)
-            )  # the same groups for every point
-            found[e] = (
-                np.add.reduceat(values, starts) / end,
-                np.add.reduceat(slopes, starts, axis=0) / end,
-            )
-        return found
+            taylor = self.taylor(element, u, second=False)
+            return np.array([taylor.value]), taylor.slope[None]
+        seed, end = element
+        own = jax.tree.map(lambda a: as_double(a[seed, :end]), self.stream.block(0, last))
+        values, slopes = (part[0] for part in self.loss.lines(u[None], own))
+        count = min(GROUPS, end)
+        starts = np.arange(count) * end // count  # the same groups for every point
+        return np.add.reduceat(values, starts) / end, np.add.reduceat(slopes, starts, axis=0) / end
 
-    def _passed(self, u: Array, mask: Array, with_hessian: bool) -> Taylor:
-        """One pass over the stream, which serves all marked elements."""
-        seeds, size, count = self.stream.seeds, self.scaling.size, len(self.ends)
-        points = u.reshape(seeds, count, size)
-        wanted = mask.reshape(seeds, count).any(axis=0)
-        value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
-        curvature = np.zeros((seeds, count, size, size) if with_hessian else (1, 1, size, size))
-        for block in blocks(self.stream, self.ends):
-            for prefix in np.flatnonzero(wanted & (block.stop <= np.asarray(self.ends))):
-                sums = self.loss.sums(points[:, prefix], block, with_hessian)
-                value[:, prefix] += sums.value
-                slope[:, prefix] += sums.slope
-                if with_hessian:
-                    curvature[:, prefix] += sums.hessian
-        return self._means(value, slope, curvature)
-
-    def _added_up(self, common: Array | None, probes: Array) -> Taylor | None:
+    def _added_up(self, common: Array | None, probes: Array) -> dict[Element, Taylor] | None:
         """The polynomials at the centre, in one pass that checks that every round's loss equals its
         own; None if one does not.
 
@@ -191,77 +193,46 @@ class Objective:
                 at one of them, which tells with probability one whether the Hessian of a quadratic
                 loss differs from `common`.
         """
-        seeds, size, count = self.stream.seeds, self.scaling.size, len(self.ends)
-        value, slope = np.zeros((seeds, count)), np.zeros((seeds, count, size))
-        curvature = np.zeros((seeds, count, size, size) if common is None else (1, 1, size, size))
-        origin = np.zeros((seeds, size))
+        seeds, size, second = self.stream.seeds, self.scaling.size, common is None
+        origin, polynomials = np.zeros((seeds, size)), {}
+        value, slope, curvature = np.zeros(seeds), origin, np.zeros((seeds, size, size))
         for number, block in enumerate(blocks(self.stream, self.ends)):
-            probe, end = probes[number % len(probes)], int(np.searchsorted(self.ends, block.stop))
-            second_order = None if common is None else float(probe @ common @ probe) / 2
-            sums = self.loss.sums(origin, block, common is None, probe, second_order)
+            probe = probes[number % len(probes)]
+            known = None if common is None else float(probe @ common @ probe) / 2
+            sums = self.loss.sums(
+                origin, block.data, block.rounds, block.repeats, second, probe, known
+            )
             if np.any(sums.misfit > MISFIT):  # some round is not quadratic
                 return None
-            value[:, end] += sums.value
-            slope[:, end] += sums.slope
-            if common is None:
-                curvature[:, end] += sums.hessian
-        added = self._means(*(np.cumsum(part, axis=1) for part in (value, slope, curvature)))
-        return added if common is None else added._replace(curvature=common[None])
-
-    def _means(self, value: Array, slope: Array, curvature: Array) -> Taylor:
-        """Mean losses from sums (seed, prefix, ...); a curvature that is zero has one element."""
-        size, rounds = self.scaling.size, self.rounds
-        curvature = curvature.reshape(-1, size, size)
-        if len(curvature) == self.count:
-            curvature = curvature / rounds[:, None, None]
-        return Taylor(value.ravel() / rounds, slope.reshape(-1, size) / rounds[:, None], curvature)
+            value, slope = value + sums.value, slope + sums.slope
+            curvature = curvature + sums.hessian if second else curvature
+            for seed in range(seeds) if block.stop in self.ends else ():
+                rounds = block.stop
+                mean = curvature[seed] / rounds if common is None else common
+                polynomials[Element(seed, rounds)] = Taylor(
+                    float(value[seed]) / rounds, slope[seed] / rounds, mean
+                )
+        for element, polynomial in polynomials.items():
+            refuse_concave_loss(
+                polynomial.curvature, polynomial.slope, self.scaling, element.rounds
+            )
+            if common is not None:
+                break  # all have the same Hessian
+        return polynomials
 
 
 def worst_rounds(
     constraints: ScaledConstraints,
     stream: Stream,
     ends: tuple[int, ...],
+    element: Element,
     u: Array,
-    mask: Array,
 ) -> tuple[Array, Array]:
-    """The largest value of every constraint in every block, and its round, at each element's own
-    point.
-
-    Returns arrays (element, block, constraint); blocks that an element's prefix does not contain
-    hold -inf.
-    """
-    seeds, count = stream.seeds, len(ends)
-    points = u.reshape(seeds, count, constraints.scaling.size)
-    wanted = [bool(column.any()) for column in mask.reshape(seeds, count).T]
-    values: list[Array] = []
-    rounds: list[Array] = []
-    for block in blocks(stream, ends):
-        block_values, block_rounds = None, None
-        for prefix in range(count):
-            if wanted[prefix] and block.stop <= ends[prefix]:
-                highest, when = constraints.worst(points[:, prefix], block)
-                if block_values is None or block_rounds is None:
-                    block_values = np.full((seeds, count, highest.shape[-1]), -np.inf)
-                    block_rounds = np.zeros((seeds, count, highest.shape[-1]), int)
-                block_values[:, prefix] = highest
-                block_rounds[:, prefix] = np.minimum(block.start + when, block.stop - 1)
-        if block_values is not None and block_rounds is not None:
-            values.append(block_values.reshape(seeds * count, -1))
-            rounds.append(block_rounds.reshape(seeds * count, -1))
-    return np.stack(values, axis=1), np.stack(rounds, axis=1)
-
-
-def _length(stream: Stream, horizon: int) -> int:
-    numbers = sum(int(np.prod(leaf.shape[2:])) for leaf in jax.tree.leaves(stream.block(0, 1)))
-    by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
-    by_prefix = max(-(-horizon // PREFIX_BLOCKS), CHEAP_BLOCK)
-    wanted = int(
-        np.clip(min(by_memory, by_prefix, horizon), min(LEAST_BLOCK, horizon), LARGEST_BLOCK)
-    )
-    return 1 << (wanted - 1).bit_length()
-
-
-def _padded(a: Array, length: int) -> Array:
-    a = as_double(a)
-    short = length - a.shape[1]
-    return a if short == 0 else np.concatenate([a, np.repeat(a[:, -1:], short, axis=1)], axis=1)
+    """The largest value of every constraint in every block of the element's rounds, and its round:
+    arrays (block, constraint)."""
+    values, rounds = [], []
+    for block in blocks(stream, ends, element):
+        highest, where = constraints.worst(u, block)
+        values.append(highest)
+        rounds.append(np.minimum(block.start + where, block.stop - 1))
+    return np.stack(values), np.stack(rounds)

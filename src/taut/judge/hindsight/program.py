@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -62,13 +61,12 @@ class ProvenMinimiser:
 
 
 class Level(NamedTuple):
-    """How much one unit of the level relaxes each constraint."""
+    """How much one unit of the level relaxes each row and cut. Quadratics are not relaxed."""
 
     rows: Array
-    quadratics: Array
     cuts: Array
     which: Any = 0
-    """Which level relaxes each cut, if there are several; the last one relaxes everything else."""
+    """Which level relaxes each cut, if there are several; the last one relaxes the rows."""
 
     @property
     def levels(self) -> int:
@@ -98,17 +96,12 @@ class Program:
         self, scaling: Scaling, rows: Array, offsets: Array, quadratics: list[Quadratic]
     ) -> None:
         self.size = scaling.size
-        self.rows, self.offsets, self.quadratics = rows, offsets, quadratics
+        self.rows, self.offsets = rows, offsets
+        self.cones = [_cone_rows(one) for one in quadratics]
         self.cuts, self.cut_offsets = np.zeros((0, scaling.size)), np.zeros(0)
         self.domain = domain_blocks(scaling)
         self.pairs = _opposite_rows(rows, offsets)
         self._lines: _Lines | None = None
-
-    def copy(self) -> Program:
-        """The same program, to be given other cuts."""
-        twin = copy(self)
-        twin._lines = None
-        return twin
 
     def set_cuts(self, cuts: Array, offsets: Array) -> None:
         """Replace the cuts: cuts @ u <= offsets, of unit length."""
@@ -123,38 +116,32 @@ class Program:
         `active` marks the cuts that count. `thorough` asks for further attempts unless the solver
         calls its first solution solved; otherwise an error below QUICK is enough.
         """
-        self._lines = lines = self._lines or _Lines(self, self.pairs, None)
+        self._lines = lines = self._lines or _Lines(self, None)
         best: Solution | None = None
         statuses: list[str] = []
-        for solution in lines.solutions(curvature, slope, self._offsets_of(active)):
+        for solution in lines.solutions(curvature, slope, active):
             statuses.append(solution.status)
             if solution.status == "solved" and (best is None or solution.error < best.error):
                 best = solution
-            if solution.detail == "Solved" or (
-                not thorough and best is not None and best.error < QUICK
-            ):
+            good = best is not None and best.error < QUICK
+            if solution.detail == "Solved" or (good and not thorough):
                 break
         if best is None:
             raise Unbounded if all(status == "unbounded" for status in statuses) else Infeasible
-        return lines.proven(best, active)
+        return lines.proven(best)
 
     def least_violation(self, level: Level, active: Array | None = None) -> ProvenMinimiser:
         """The least t for which all constraints hold once relaxed by t * level; the least sum, if
         there are several levels."""
-        lines = _Lines(self, np.zeros((0, 2), int), level)
+        lines = _Lines(self, level)
         slope = np.append(np.zeros(lines.width - level.levels), np.ones(level.levels))
         best: Solution | None = None
-        for solution in lines.solutions(None, slope, self._offsets_of(active)):
+        for solution in lines.solutions(None, slope, active):
             best = solution if best is None or solution.error < best.error else best
             if best.error < QUICK:
                 break
         assert best is not None  # there is at least one attempt
-        return lines.proven(best, active)
-
-    def _offsets_of(self, active: Array | None) -> Array:
-        return (
-            self.cut_offsets if active is None else np.where(active, self.cut_offsets, SWITCHED_OFF)
-        )
+        return lines.proven(best)
 
 
 class _Lines:
@@ -164,77 +151,72 @@ class _Lines:
     The order is: domain, pairs, single rows, cuts, quadratics.
     """
 
-    def __init__(self, program: Program, pairs: Array, level: Level | None) -> None:
-        domain, self.size, self.pairs, self.level = program.domain, program.size, pairs, level
+    def __init__(self, program: Program, level: Level | None) -> None:
+        domain, self.program, self.level = program.domain, program, level
+        # Both sides of an equation are relaxed, each for itself.
+        relaxed = level is not None and level.rows.any()
+        self.pairs = pairs = program.pairs[:0] if relaxed else program.pairs
         inner = domain[0].matrix.shape[1]
         levels = 0 if level is None else level.levels
         self.width = inner + levels
         self.single = np.setdiff1d(np.arange(len(program.rows)), pairs.ravel())
-        self.rows, self.row_offsets, self.cuts = program.rows, program.offsets, program.cuts
-        self.cones_of = [_cone_rows(one, level is not None) for one in program.quadratics]
+        self.active = np.ones(len(program.cuts), bool)
 
-        def wide(block: Array, relaxed: Any = 0.0, which: Any = levels - 1) -> Array:
-            """The rows over all variables, each relaxed by a multiple of a level."""
-            rows = np.zeros((len(block), self.width))
-            rows[:, : block.shape[1]] = block
-            if level is not None:
-                rows[np.arange(len(block)), inner + which] -= relaxed
-            return rows
+        def wide(block: Array) -> Array:
+            """The rows over all variables."""
+            return np.pad(block, ((0, 0), (0, self.width - block.shape[1])))
 
-        relaxed = level or Level(
-            *map(np.zeros, (len(self.rows), len(self.cones_of), len(self.cuts)))
-        )
-        curved = [
-            wide(cone.rows, 2 * weight * cone.linear)
-            for cone, weight in zip(self.cones_of, relaxed.quadratics, strict=True)
-        ]
+        single, cuts = wide(program.rows[self.single]), wide(program.cuts)
+        if level is not None:
+            single[:, -1] -= level.rows[self.single]
+            cuts[np.arange(len(cuts)), inner + level.which] -= level.cuts
         parts = [
             *(wide(block.matrix) for block in domain),
-            wide(self.rows[pairs[:, 0]]),
-            wide(self.rows[self.single], relaxed.rows[self.single]),
-            wide(self.cuts, relaxed.cuts, relaxed.which),
+            wide(program.rows[pairs[:, 0]]),
+            single,
+            cuts,
+            *(wide(cone.rows) for cone in program.cones),
         ]
         first = (*(block.offsets for block in domain), program.offsets[pairs[:, 0]])
         self._before = np.concatenate([*first, program.offsets[self.single]])
-        self._after = np.concatenate([np.zeros(0), *(cone.offsets for cone in self.cones_of)])
+        self._after = np.concatenate([np.zeros(0), *(cone.offsets for cone in program.cones)])
         cones = [
             *(cone for block in domain for cone in block.cones),
-            *linear_cones(len(pairs), len(self.single) + len(self.cuts)),
-            *(second_order_cone(len(cone.offsets)) for cone in self.cones_of),
+            *linear_cones(len(pairs), len(self.single) + len(program.cuts)),
+            *(second_order_cone(len(cone.offsets)) for cone in program.cones),
         ]
-        self._solver = Solver(Columns.of(np.concatenate([*parts, *curved])), cones)
+        self._solver = Solver(Columns.of(np.concatenate(parts)), cones)
         self._cuts_at = len(self._before)
         self._rows_at = self._cuts_at - len(self.single)
         self._pairs_at = self._rows_at - len(pairs)
 
     def solutions(
-        self, curvature: Array | None, slope: Array, cut_offsets: Array
+        self, curvature: Array | None, slope: Array, active: Array | None
     ) -> Iterator[Solution]:
-        """The solver's attempts, given the offsets of the cuts."""
-        self.cut_offsets = cut_offsets
+        """The solver's attempts. Cuts that are not active are switched off."""
+        self.active = np.ones(len(self.program.cuts), bool) if active is None else active
+        cut_offsets = np.where(self.active, self.program.cut_offsets, SWITCHED_OFF)
         offsets = np.concatenate([self._before, cut_offsets, self._after])
         q = np.concatenate([slope, np.zeros(self.width - len(slope))])
         return self._solver.solutions(curvature, q, offsets)
 
-    def proven(self, solution: Solution, active: Array | None) -> ProvenMinimiser:
+    def proven(self, solution: Solution) -> ProvenMinimiser:
         """The meaning of a solver's vectors. Multipliers are made exactly dual feasible, so that
         they prove something."""
-        v, z = solution.v, solution.z
-        rows = np.zeros(len(self.rows))
+        program, v, z = self.program, solution.v, solution.z
+        rows = np.zeros(len(program.rows))
         balance = z[self._pairs_at : self._pairs_at + len(self.pairs)]
-        rows[self.pairs[:, 0]], rows[self.pairs[:, 1]] = (
-            np.maximum(balance, 0),
-            np.maximum(-balance, 0),
-        )
+        rows[self.pairs[:, 0]] = np.maximum(balance, 0)
+        rows[self.pairs[:, 1]] = np.maximum(-balance, 0)
         rows[self.single] = np.maximum(z[self._rows_at : self._cuts_at], 0)
-        cuts = np.maximum(z[self._cuts_at : self._cuts_at + len(self.cuts)], 0)
-        if active is not None:
-            cuts = np.where(active, cuts, 0)
-        row_slope, row_offset = rows @ self.rows, float(rows @ self.row_offsets)
-        slope, offset = row_slope + cuts @ self.cuts, row_offset + float(cuts @ self.cut_offsets)
-        quadratics = np.zeros(len(self.cones_of))
-        start = len(z) - sum(len(cone.offsets) for cone in self.cones_of)
-        for i, cone in enumerate(self.cones_of):
+        cuts = np.maximum(z[self._cuts_at : self._cuts_at + len(program.cuts)], 0)
+        cuts = np.where(self.active, cuts, 0)
+        row_slope, row_offset = rows @ program.rows, float(rows @ program.offsets)
+        slope = row_slope + cuts @ program.cuts
+        offset = row_offset + float(cuts @ program.cut_offsets)
+        quadratics = np.zeros(len(program.cones))
+        start = self._cuts_at + len(program.cuts)
+        for i, cone in enumerate(program.cones):
             part = z[start : start + len(cone.offsets)].copy()
             start += len(cone.offsets)
             part[0] = max(part[0], float(np.linalg.norm(part[1:])))
@@ -242,11 +224,9 @@ class _Lines:
             quadratics[i] = max(float(part @ cone.multiplier), 0)
         weight = 0.0
         if self.level is not None:
-            weight = float(
-                rows @ self.level.rows + cuts @ self.level.cuts + quadratics @ self.level.quadratics
-            )
+            weight = float(rows @ self.level.rows + cuts @ self.level.cuts)
         return ProvenMinimiser(
-            v[: self.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight
+            v[: program.size], rows, quadratics, cuts, slope, offset, row_slope, row_offset, weight
         )
 
 
@@ -257,36 +237,24 @@ class _ConeRows(NamedTuple):
     offsets: Array
     multiplier: Array
     """Its product with the cone's dual variable is the multiplier of the constraint."""
-    linear: Array
-    """Which rows the constraint's linear part is in (twice)."""
 
 
-def _cone_rows(one: Quadratic, relaxed: bool) -> _ConeRows:
+def _cone_rows(one: Quadratic) -> _ConeRows:
     """|F (u - v)| <= r with Q = F'F if the constraint has a centre v; else |(t - 1, 2 F u)| <= t +
-    1, t = -2 (a'u + c).
-
-    The first is better conditioned; only the second can be relaxed by a level.
-    """
+    1, t = -2 (a'u + c). The first is better conditioned."""
     values, vectors = np.linalg.eigh(one.hessian)
     kept = values > values.max(initial=0) * RANK
     factor = (vectors[:, kept] * np.sqrt(values[kept])).T
     centre = -vectors[:, kept] @ ((vectors[:, kept].T @ one.linear) / values[kept])
     square = float(-one.linear @ centre - 2 * one.constant)
-    if (
-        not relaxed
-        and square > 0
-        and np.allclose(one.hessian @ centre, -one.linear, rtol=0, atol=CENTRED)
-    ):
+    if square > 0 and np.allclose(one.hessian @ centre, -one.linear, rtol=0, atol=CENTRED):
         radius = np.sqrt(square)
         rows = np.concatenate([np.zeros((1, len(one.linear))), -factor])
         offsets = np.concatenate([[radius], -factor @ centre])
-        return _ConeRows(
-            rows, offsets, np.append(1 / radius, np.zeros(len(factor))), np.zeros(len(offsets))
-        )
+        return _ConeRows(rows, offsets, np.append(1 / radius, np.zeros(len(factor))))
     rows = np.concatenate([2 * one.linear[None], 2 * one.linear[None], -2 * factor])
     offsets = np.concatenate([[1 - 2 * one.constant, -1 - 2 * one.constant], np.zeros(len(factor))])
-    first = np.concatenate([[1.0, 1.0], np.zeros(len(factor))])
-    return _ConeRows(rows, offsets, 2 * first, first)
+    return _ConeRows(rows, offsets, np.concatenate([[2.0, 2.0], np.zeros(len(factor))]))
 
 
 def _opposite_rows(rows: Array, offsets: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What hindsight returns, and the relative gap that all routes report."""
+"""What hindsight returns."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ if TYPE_CHECKING:
     from ...problem.problem import Problem
 
 
-def relative_gap(value: Any, lower: Any, rounds: Any) -> Any:
-    """(value - lower) / max(1 / rounds, |value|) for mean losses in units; for totals that is (loss
-    - bound) / max(unit, |loss|)."""
-    return (value - lower) / np.maximum(1 / np.asarray(rounds, float), np.abs(value))
-
-
 @dataclass(frozen=True)
 class Found:
     """The best fixed decision of each element (seed, prefix), flat; totals, not means."""
@@ -27,7 +21,7 @@ class Found:
     loss: Array
     gap: Array
     violation: Array
-    multipliers: Array | None
+    multipliers: Array
     solver: str
     unit: float
     """See `Hindsight.unit`."""

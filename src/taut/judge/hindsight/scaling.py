@@ -8,8 +8,9 @@ then mean the same whatever the user multiplies domain, losses or constraints wi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,10 +24,10 @@ from ...problem.evaluation import Sums, constraint_evaluation, loss_evaluation
 from ...problem.problem import Problem
 from ...problem.sampling import sample_decisions, sample_rounds
 from ...problem.streams import Stream
+from .tolerances import NUDGE
 
 if TYPE_CHECKING:
     from .objective import Block
-
 
 POINTS, ROUNDS = 13, 12
 """Decisions and rounds at which units are measured,"""
@@ -36,6 +37,9 @@ BATCH = 16
 """Tangents that are computed at a time."""
 NUMBERS = 2**22
 """Values of constraints that are computed at a time, at most."""
+FIXED = -1
+Key = tuple[int, int]
+"""A constraint and the round it is from, or FIXED."""
 
 
 @register_dataclass
@@ -47,8 +51,8 @@ class Scaling:
     domain: Domain
     centre: jax.Array
     radius: jax.Array
-    loss_unit: Any = field(default_factory=lambda: np.ones(()))
-    units: Any = field(default_factory=lambda: np.ones(1))
+    loss_unit: Any
+    units: Any
     """(constraint,) The constraints' units, or one for all."""
 
     @classmethod
@@ -56,7 +60,7 @@ class Scaling:
         """The coordinates around the domain's centre, with units of 1."""
         centre: Any = centre_of(domain).astype(float).ravel()
         radius: Any = np.asarray(domain.radius, float)
-        return cls(domain, centre, radius)
+        return cls(domain, centre, radius, np.ones(()), np.ones(1))
 
     @classmethod
     def measured(
@@ -127,7 +131,8 @@ class ScaledLoss:
 
     def lines(self, points: Array, data: Any) -> tuple[Array, Array]:
         """Return values (point, round) and gradients (point, round, entry)."""
-        values, slopes = self._evaluation.slopes(self.scaling.decisions(points), _one(data))
+        given = jax.tree.map(lambda a: np.asarray(a)[None], data)
+        values, slopes = self._evaluation.slopes(self.scaling.decisions(points), given)
         return values / self._unit, self._radius / self._unit * slopes
 
     def unit(self, points: Array, data: Any) -> float:
@@ -140,34 +145,32 @@ class ScaledLoss:
                 return float(_powers_of_2(np.median(usable)))
         return 1.0
 
-    def hessian(self, point: Array, data: Any) -> Array:
-        """Return the Hessian of the first round at one point."""
-        at = self.scaling.decisions(point[None])
-        hessian = self._evaluation.sums(at, _one(data), 1, second=True).hessian[0]
-        return self._radius**2 / self._unit * hessian
-
     def sums(
         self,
         u: Array,
-        block: Block,
+        data: Any,
+        rounds: int,
+        repeats: int = 1,
         second: bool = False,
         probe: Array | None = None,
         second_order: float | None = None,
     ) -> Sums:
-        """Return sums over the rounds of a block at the point of each seed; see `Evaluation.sums`.
+        """Return sums over rounds at the point of each seed; see `Evaluation.sums`.
 
         Arguments:
             u: (seed, entry).
-            block: the rounds.
+            data: with leading axes (seed, round).
+            rounds: how many rounds count; the others are padding.
+            repeats: how many such sums are computed, as far as it is known.
             second: whether Hessians are summed.
             probe: a direction in which the losses are compared with their polynomials of second
                 order.
             second_order: what the second derivative contributes to these, if it is known.
         """
-        value, slope, hessian, misfit = self._evaluation.repeated(block.blocks).sums(
+        value, slope, hessian, misfit = self._evaluation.repeated(repeats).sums(
             self.scaling.decisions(u),
-            block.data,
-            block.stop - block.start,
+            data,
+            rounds,
             second,
             None if probe is None else self._radius * probe,
             None if second_order is None else self._unit * second_order,
@@ -189,8 +192,8 @@ class ScaledConstraints:
         return self._evaluation.count(self.scaling.decisions(np.zeros((1, self.scaling.size))))
 
     def values(self, u: Array) -> Array:
-        """Return the values of constraints that do not change, (point, constraint)."""
-        return self._evaluation.values(self.scaling.decisions(u))[:, 0] / self._units
+        """Return the values of constraints that do not change."""
+        return self._evaluation.values(self.scaling.decisions(u[None]))[0, 0] / self._units
 
     def lines(self, u: Array, z: Any) -> tuple[Array, Array]:
         """Return values (point, constraint) and gradients (point, constraint, entry) with the data
@@ -220,37 +223,76 @@ class ScaledConstraints:
         return _powers_of_2(np.where(lengths > 0, lengths, largest))
 
     def expansions(self, u: Array, which: Array, data: Any = None) -> tuple[Array, ...]:
-        """Return value, gradient and Hessian of one constraint per point: of `which[i]` at `u[i]`,
-        with row i of the data."""
-        x, parts = self.scaling.decisions(u), []
+        """Return values, gradients and Hessians at `u` of the constraints `which`, each with its
+        own row of the data."""
+        x, parts = np.repeat(self.scaling.decisions(u[None]), BATCH, axis=0), []
         given = jax.tree.map(lambda a: np.asarray(a)[:, None], (data, which))
-        for start in range(0, len(u), BATCH):  # of one size, because each size is compiled
-            some = np.minimum(np.arange(start, start + BATCH), len(u) - 1)
+        for start in range(0, len(which), BATCH):  # of one size, because each size is compiled
+            some = np.minimum(np.arange(start, start + BATCH), len(which) - 1)
             own = jax.tree.map(lambda a, some=some: a[some], given)
-            parts.append(self._evaluation.of_one_entry().sums(x[some], own, 1, second=True)[:3])
+            parts.append(self._evaluation.of_one_entry().sums(x, own, 1, second=True)[:3])
         value, slope, hessian = (
-            np.concatenate(part)[: len(u)] for part in zip(*parts, strict=True)
+            np.concatenate(part)[: len(which)] for part in zip(*parts, strict=True)
         )
         units = self._units if len(self._units) == 1 else self._units[which]
         first, second = self._radius / units, self._radius**2 / units
         return value / units, first[:, None] * slope, second[:, None, None] * hessian
 
+    def tangents(self, keys: Sequence[Key], u: Array, stream: Stream, seed: int) -> list[Tangent]:
+        """Return the tangent at `u` of each keyed constraint, whose data are those of one seed."""
+        if not keys:
+            return []
+        data = None
+        if self.takes_data:
+            rows = [
+                jax.tree.map(lambda a: as_double(a[seed, 0]), stream.block(number, 1))
+                for _, number in keys
+            ]
+            data = jax.tree.map(lambda *a: np.stack(a), *rows)
+        which = np.asarray([constraint for constraint, _ in keys])
+        for at in (u, (1 - NUDGE) * u + NUDGE * np.random.default_rng(0).normal(size=u.shape)):
+            values, slopes, hessians = self.expansions(at, which, data)
+            if np.isfinite(values).all() and np.isfinite(slopes).all():
+                break
+        else:
+            raise ValueError(
+                "constraints: got a value or gradient that is not finite inside the domain; "
+                "expected finite numbers"
+            )
+        curved = [bool(np.isfinite(hessian).all() and hessian.any()) for hessian in hessians]
+        return [
+            Tangent(key, float(slope @ at - value), slope, hessian if bent else None)
+            for key, value, slope, hessian, bent in zip(
+                keys, values, slopes, hessians, curved, strict=True
+            )
+        ]
+
     def worst(self, u: Array, block: Block) -> tuple[Array, Array]:
-        """Return for each seed and constraint the largest value over a block's rounds, and where it
+        """Return for each constraint the largest value at `u` over a block's rounds, and where it
         is."""
-        x, rounds = self.scaling.decisions(u), len(jax.tree.leaves(block.data)[0][0])
+        x, rounds = self.scaling.decisions(u[None]), len(jax.tree.leaves(block.data)[0][0])
         width = rounds
-        while width > 1 and len(x) * width * self._evaluation.count(x, block.data) > NUMBERS:
+        while width > 1 and width * self._evaluation.count(x, block.data) > NUMBERS:
             width //= 2  # the length of a block is a power of 2, and so are its parts
-        evaluation = self._evaluation.repeated(block.blocks * rounds // width)
+        evaluation = self._evaluation.repeated(block.repeats * rounds // width)
         highest, where = [], []
         for start in range(0, rounds, width):
             part = jax.tree.map(lambda a, start=start: a[:, start : start + width], block.data)
-            values = evaluation.values(x, part) / self._units
-            highest.append(np.max(values, axis=1))
-            where.append(start + np.argmax(values, axis=1))
+            values = evaluation.values(x, part)[0] / self._units
+            highest.append(np.max(values, axis=0))
+            where.append(start + np.argmax(values, axis=0))
         best = np.argmax(highest, axis=0)[None]
         return tuple(np.take_along_axis(np.stack(a), best, axis=0)[0] for a in (highest, where))
+
+
+class Tangent(NamedTuple):
+    """g(y) >= slope @ y - offset, touching at some point; `hessian` is the Hessian there, None if
+    it is zero or not finite."""
+
+    key: Key
+    offset: float
+    slope: Array
+    hessian: Array | None
 
 
 def sample_points(scaling: Scaling, rng: np.random.Generator, count: int) -> Array:
@@ -271,8 +313,3 @@ def _powers_of_2(sizes: Any) -> Array:
     """The powers of 2 next to positive sizes, by which numbers are divided without rounding; 1 for
     a size of 0."""
     return np.exp2(np.round(np.log2(np.where(sizes > 0, sizes, 1.0))))
-
-
-def _one(data: Any) -> Any:
-    """The data of rounds, the same for all points."""
-    return jax.tree.map(lambda a: np.asarray(a)[None], data)

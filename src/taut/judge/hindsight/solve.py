@@ -3,7 +3,6 @@ results."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,7 @@ from ...problem.problem import Problem
 from ...problem.streams import Arrays, Stream, as_stream
 from ..views import without_memory
 from .exact import solve as exactly
-from .first_order import LARGE, by_first_order_first, solve_by_first_order
+from .first_order import solve_by_first_order
 from .result import Found, Hindsight
 
 
@@ -104,23 +103,21 @@ def hindsight(
     length = source.horizon if horizon is None else arguments.count("horizon", horizon)
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
-    moving = _moving(comparator, method, breakpoints, wanted, length)
+    changes = _changes(comparator, method, breakpoints, wanted, length)
     with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
         if method == "first-order":
             found = solve_by_first_order(problem, source, ends, tolerance, rng)
+        elif comparator == "fixed":
+            found = exactly(problem, source, ends, tolerance, rng)
         else:
-
-            def solve(part: Stream, prefixes: tuple[int, ...]) -> Found:
-                found = None
-                if math.prod(problem.domain.shape) > LARGE:
-                    found = by_first_order_first(problem, part, prefixes, tolerance, rng)
-                return found or exactly(problem, part, prefixes, tolerance, rng)
-
-            if moving is not None:
-                totals = _totals(moving(problem, source, length, solve), comparator, wanted, length)
-                return replace(totals, problem=asked)
-            found = solve(source, ends)
+            solve = partial(exactly, problem, tolerance=tolerance, rng=rng)
+            if comparator == "per-round":
+                parts, which = _rounds(source, length, solve)
+            else:
+                parts, which = _segments(source, (0, *changes, length), solve)
+            moving = _moving(comparator, problem, parts, which, wanted)
+            return replace(moving, problem=asked)
 
     def arranged(a: Array, *dims: int) -> Array:
         by_prefix = a.reshape(source.seeds, len(ends), *dims)
@@ -133,9 +130,7 @@ def hindsight(
         loss=arranged(found.loss),
         gap=arranged(found.gap),
         violation=arranged(found.violation),
-        multipliers=None
-        if found.multipliers is None
-        else arranged(found.multipliers, found.multipliers.shape[-1]),
+        multipliers=arranged(found.multipliers, found.multipliers.shape[-1]),
         solver=found.solver,
         prefixes=wanted,
         unit=found.unit,
@@ -143,28 +138,21 @@ def hindsight(
     )
 
 
-def _moving(
-    comparator: str,
-    method: str,
-    breakpoints: Any,
-    wanted: Any,
-    length: int,
-) -> Callable[..., Moving] | None:
-    """The function that solves for a comparator that moves; None for a fixed one."""
+def _changes(comparator: str, method: str, breakpoints: Any, wanted: Any, length: int) -> list[int]:
+    """The rounds after which a comparator changes, checked together with the other arguments that
+    do not fit each comparator."""
     arguments.one_of("comparator", comparator, ("fixed", "per-round", "shifting"))
     if (comparator == "shifting") != (breakpoints is not None):
         raise ValueError(
             f'breakpoints: got {breakpoints!r} with comparator="{comparator}"; expected rounds for '
             'comparator="shifting", and None for others'
         )
-    if comparator == "fixed":
-        return None
-    if method != "exact":
+    if comparator != "fixed" and method != "exact":
         raise ValueError(
             f'method: got "{method}" with comparator="{comparator}"; expected method="exact"'
         )
-    if comparator == "per-round":
-        return best_of_each_round
+    if comparator != "shifting":
+        return []
     if wanted is not None:
         raise ValueError(
             'prefixes: got some with comparator="shifting"; expected horizon=... for each prefix'
@@ -178,36 +166,7 @@ def _moving(
             f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below "
             f"{length}"
         )
-    return partial(best_with_breakpoints, breakpoints=chosen)
-
-
-def _totals(
-    found: Moving, comparator: str, wanted: tuple[int, ...] | None, length: int
-) -> Hindsight:
-    """Totals of a comparator that moves; of prefixes, if they were given."""
-    seeds, count = found.loss.shape
-    flat = found.decision.reshape(seeds, count, -1)
-    moves = np.concatenate(
-        [np.zeros((seeds, 1)), np.linalg.norm(np.diff(flat, axis=1), axis=2)], axis=1
-    )
-    loss, path_length = np.cumsum(found.loss, axis=1), np.cumsum(moves, axis=1)
-    last = [-1] if wanted is None else [one - 1 for one in wanted]
-    loss, path_length = loss[:, last], path_length[:, last]
-    gap = found.slack[:, None] / np.maximum(found.unit, np.abs(loss))
-    if wanted is None:
-        loss, path_length, gap = loss[:, 0], path_length[:, 0], gap[:, 0]
-    return Hindsight(
-        found.decision,
-        loss,
-        gap,
-        found.violation,
-        None,
-        f"{comparator}: {found.solver}",
-        wanted,
-        comparator,
-        path_length,
-        found.unit,
-    )
+    return chosen
 
 
 def _source(stream: Any, horizon: int | None, seeds: int | None) -> Stream:
@@ -236,34 +195,15 @@ def _prefixes(prefixes: Any, horizon: int) -> tuple[int, ...]:
 
 
 BATCH = 256
-"""Rounds that are solved side by side by the per-round comparator."""
+"""Rounds whose units are measured together by the per-round comparator."""
 
 Solve = Callable[[Stream, tuple[int, ...]], Found]
 """The best fixed decisions of a stream for prefixes."""
 
 
-@dataclass(frozen=True)
-class Moving:
-    """A comparator that moves, for every seed."""
-
-    decision: Array
-    """(seed, round or segment, *shape)"""
-    loss: Array
-    """(seed, round or segment)"""
-    slack: Array
-    """(seed,) How far the total loss may be above the smallest one that a comparator of this kind
-    can have."""
-    violation: Array
-    """(seed, round or segment) The largest constraint value in the rounds for which the decision is
-    used."""
-    solver: str
-    unit: float
-    """See `Hindsight.unit`."""
-
-
-def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Solve) -> Moving:
-    """For every round, the decision that minimises its loss under its own constraints. Equal rounds
-    are solved once."""
+def _rounds(stream: Stream, length: int, solve: Solve) -> tuple[list[Found], Array]:
+    """For every round, the decision that minimises its loss under its own constraints, and where it
+    is in these results: (seed, round). Equal rounds are solved once."""
     data = jax.tree.map(np.asarray, stream.block(0, length))
     leaves, tree = jax.tree.flatten(data)
     count = stream.seeds * length
@@ -273,57 +213,54 @@ def best_of_each_round(problem: Problem, stream: Stream, length: int, solve: Sol
     parts: list[Found] = []
     for start in range(0, len(first), BATCH):
         chosen = first[start : start + BATCH]
-        padded = (
-            np.concatenate([chosen, np.repeat(chosen[-1:], BATCH - len(chosen))])
-            if len(first) > BATCH
-            else chosen
-        )
-        rounds = jax.tree.unflatten(tree, [leaf[padded][:, None] for leaf in flat])
+        rounds = jax.tree.unflatten(tree, [leaf[chosen][:, None] for leaf in flat])
         try:
-            found = solve(Arrays(rounds, 1, len(padded), True), (1,))
+            parts.append(solve(Arrays(rounds, 1, len(chosen), True), (1,)))
         except NoFeasibleDecision as error:
-            seed, number = divmod(int(padded[error.seed or 0]), length)
+            seed, number = divmod(int(chosen[error.seed or 0]), length)
             error.add_note(f"This is round {number + 1} of seed {seed}, on its own.")
             raise
-        parts.append(_first(found, len(chosen)))
-    shape = (stream.seeds, length)
-    which = which.reshape(-1)
-    loss, slack, violation = (
-        np.concatenate([getattr(part, name) for part in parts])[which].reshape(shape)
-        for name in ("loss", "slack", "violation")
-    )
-    decision = np.concatenate([part.decision for part in parts])[which].reshape(
-        *shape, *problem.domain.shape
-    )
-    return Moving(
-        decision,
-        loss,
-        slack.sum(axis=1),
-        violation,
-        f"{len(first)} programs, {parts[0].solver}",
-        max(part.unit for part in parts),
-    )
+    return parts, which.reshape(stream.seeds, length)
 
 
-def best_with_breakpoints(
-    problem: Problem, stream: Stream, length: int, solve: Solve, breakpoints: Sequence[int]
-) -> Moving:
-    """The best fixed decision between every two breakpoints (numbers of rounds before the decision
-    may change)."""
-    edges = [0, *breakpoints, length]
-    found = [solve(_Part(stream, start, stop), (stop - start,)) for start, stop in pairwise(edges)]
-    loss, slack, violation = (
-        np.stack([getattr(one, name) for one in found], axis=1)
-        for name in ("loss", "slack", "violation")
+def _segments(stream: Stream, edges: Sequence[int], solve: Solve) -> tuple[list[Found], Array]:
+    """The best fixed decision between every two edges, and where it is in these results: (seed,
+    segment)."""
+    parts = [solve(_Part(stream, start, stop), (stop - start,)) for start, stop in pairwise(edges)]
+    return parts, np.arange(len(parts) * stream.seeds).reshape(len(parts), stream.seeds).T
+
+
+def _moving(
+    comparator: str,
+    problem: Problem,
+    parts: list[Found],
+    which: Array,
+    wanted: tuple[int, ...] | None,
+) -> Hindsight:
+    """The comparator that uses decision `which` of all parts, (seed, round or segment); its totals
+    are those of prefixes, if they are `wanted`."""
+    decision, part_loss, slack, violation = (
+        np.concatenate([getattr(part, name) for part in parts])[which]
+        for name in ("decision", "loss", "slack", "violation")
     )
-    decision = np.stack([one.decision for one in found], axis=1)
-    return Moving(
-        decision.reshape(stream.seeds, len(found), *problem.domain.shape),
-        loss,
-        slack.sum(axis=1),
-        violation,
-        f"{len(found)} segments, {found[0].solver}",
-        max(one.unit for one in found),
+    moves = np.linalg.norm(np.diff(decision, axis=1, prepend=decision[:, :1]), axis=2)
+    last = [-1] if wanted is None else [one - 1 for one in wanted]
+    loss, path_length = (np.cumsum(a, axis=1)[:, last] for a in (part_loss, moves))
+    unit = max(part.unit for part in parts)
+    gap = slack.sum(axis=1)[:, None] / np.maximum(unit, np.abs(loss))
+    if wanted is None:
+        loss, path_length, gap = loss[:, 0], path_length[:, 0], gap[:, 0]
+    return Hindsight(
+        decision=decision.reshape(*which.shape, *problem.domain.shape),
+        loss=loss,
+        gap=gap,
+        violation=violation,
+        multipliers=None,
+        solver=f"{comparator}: {which.max() + 1} programs, {parts[0].solver}",
+        prefixes=wanted,
+        comparator=comparator,
+        path_length=path_length,
+        unit=unit,
     )
 
 
@@ -348,15 +285,3 @@ class _Part(Stream):
     def block(self, start: int, length: int) -> Any:
         """A block of the whole stream."""
         return self.whole.block(self.start + start, length)
-
-
-def _first(found: Found, count: int) -> Found:
-    return Found(
-        found.decision[:count],
-        found.loss[:count],
-        found.gap[:count],
-        found.violation[:count],
-        None,
-        found.solver,
-        found.unit,
-    )

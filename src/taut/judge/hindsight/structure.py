@@ -8,7 +8,6 @@ are not convex are refused by the functions at the end.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -65,9 +64,9 @@ class Structure:
         )
 
     def predicted(self, u: Array) -> tuple[Array, Array]:
-        """Values of the affine and of the quadratic constraints at each row of `u`."""
-        second_order = np.einsum("ei,qij,ej->eq", u, self.hessians, u) / 2
-        return u @ self.slopes.T + self.offsets, self.constant + u @ self.linear.T + second_order
+        """Values of the affine and of the quadratic constraints at `u`."""
+        second_order = self.hessians @ u @ u / 2
+        return self.slopes @ u + self.offsets, self.constant + self.linear @ u + second_order
 
 
 def simplified(constraints: Constraints) -> Constraints:
@@ -84,8 +83,8 @@ def simplified(constraints: Constraints) -> Constraints:
 def loss_kind(
     loss: ScaledLoss, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> tuple[str, Array | None]:
-    """ "affine", "quadratic", "smooth" or "kinked", judged by sampled rounds; the Hessian if they
-    all have the same."""
+    """ "affine", "quadratic" or "other", judged by sampled rounds; the Hessian if they all have the
+    same."""
     scaling = loss.scaling
     points, data = sample_points(scaling, rng, 7), _sampled_data(stream, ends, rng)
     middles = (points[:1] + points[1:]) / 2
@@ -95,21 +94,24 @@ def loss_kind(
     # The gradient of a quadratic function is affine, so in the middle it is the mean.
     misfit = _share(here + there - 2 * between, here, there, between)
     if not np.all(np.isfinite(misfit)) or misfit.max() > SAME:
-        jump = _jumps(loss, sample_points(scaling, rng, 9), data)
-        return ("kinked" if jump > JUMP else "smooth"), None
+        return "other", None
     change = there - here
     if _share(change - change[:, :1], here, there).max() > SAME:
         return "quadratic", None
-    hessian = loss.hessian(points[0], jax.tree.map(lambda a: a[:1], data))
+    first = jax.tree.map(lambda a: a[None, :1], data)
+    hessian = loss.sums(points[:1], first, 1, second=True).hessian[0]
     return ("quadratic" if np.any(hessian) else "affine"), hessian
 
 
-def _jumps(loss: ScaledLoss, points: Array, data: Any) -> float:
-    """The largest change of any round's gradient over 1/4096 of a segment, as a share of the
-    gradient: a kink stays when one looks closer, a steep gradient does not."""
-    shares, largest = np.linspace(0, 1, 65)[:, None], 0.0
-    for ends in pairwise(points[1:]):
-        low, high = ends
+def has_kinks(
+    loss: ScaledLoss, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
+) -> bool:
+    """Whether the gradient of some sampled round changes over 1/4096 of a segment by more than the
+    share JUMP: a kink stays when one looks closer, a steep gradient does not."""
+    points, data = sample_points(loss.scaling, rng, 9), _sampled_data(stream, ends, rng)
+    shares = np.linspace(0, 1, 65)[:, None]
+    for ends_of_segment in pairwise(points[1:]):
+        low, high = ends_of_segment
         sizes: Array | None = None
         for _ in range(2):
             along = loss.lines(low + shares * (high - low), data)[1]  # (point, round, entry)
@@ -120,8 +122,9 @@ def _jumps(loss: ScaledLoss, points: Array, data: Any) -> float:
             change = np.where(np.isfinite(change), change, 0)
             at = int(np.argmax(change.max(axis=1)))
             low, high = (low + shares[i] * (high - low) for i in (at, at + 1))
-        largest = max(largest, float(change.max()))
-    return largest
+        if change.max() > JUMP:
+            return True
+    return False
 
 
 def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) -> Structure:
@@ -142,7 +145,7 @@ def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) ->
     affine, rest = np.flatnonzero(steady), np.flatnonzero(~steady)
     hessians = np.zeros((0, scaling.size, scaling.size))
     if rest.size:
-        hessians = constraints.expansions(np.tile(u[0], (len(rest), 1)), rest)[2]
+        hessians = constraints.expansions(u[0], rest)[2]
     hessian_u = np.einsum("mij,kj->kmi", hessians, u - u[0])
     fits = (
         np.abs(slopes[:, rest] - slopes[0, rest] - hessian_u).max(axis=(0, 2)) <= SAME * size[rest]
@@ -241,24 +244,22 @@ def refuse_concave_loss(hessian: Array, slope: Array, scaling: Scaling, rounds: 
 
 
 def refuse_loss_below_tangent(
-    value: Array,
+    value: float,
     slope: Array,
     u: Array,
     witness: Array,
-    there: Array,
-    rounds: Sequence[int],
+    there: float,
+    rounds: int,
     scaling: Scaling,
 ) -> None:
-    """Raise if mean losses, with value and slope at `u`, are smaller at `witness` than their
-    tangents allow."""
-    plane = value + np.sum(slope * (witness - u), axis=1)
-    size = np.abs(value) + np.abs(plane) + np.linalg.norm(slope, axis=1)
-    below = plane - there
-    if np.any(below > LOSS_BELOW_TANGENT * size):
-        e = int(np.argmax(below - LOSS_BELOW_TANGENT * size))
-        depth = below[e] * float(scaling.loss_unit)
+    """Raise if a mean loss, with value and slope at `u`, is smaller at `witness` than its tangent
+    allows."""
+    plane = value + float(slope @ (witness - u))
+    size = abs(value) + abs(plane) + float(np.linalg.norm(slope))
+    if plane - there > LOSS_BELOW_TANGENT * size:
+        depth = (plane - there) * float(scaling.loss_unit)
         raise ValueError(
-            f"loss: got losses whose sum over {rounds[e]} rounds is not convex: its mean lies "
+            f"loss: got losses whose sum over {rounds} rounds is not convex: its mean lies "
             f"{depth:.3g} below its tangent at the solution; expected a convex sum"
         )
 

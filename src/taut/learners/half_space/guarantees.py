@@ -12,39 +12,36 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...engine import Array
-from .. import bounds
 from ..base import BASE, Assumes, Guarantee, Setting
-from ..bounds.half_space import StepLengths
-from ..bounds.theorem import OutsideTheorem
 from ..schedules import AdaGradNorm
+from ..theorem import OutsideTheorem, tightening_cost
+from . import bounds
+from .bounds import StepLengths
 
 if TYPE_CHECKING:
     from .method import HalfSpace
 
 
+UNKNOWN = StepLengths(math.inf, None, None)
+"""Stands for the lengths of steps if a constant that they need is not known; no formula gets it."""
+
+
 @dataclass(frozen=True)
 class _Rule:
-    """A step rule: its regret, the lengths of its steps, and the constants that both need."""
+    """A step rule: its regret, the lengths of its steps, and what they rest on."""
 
     source: str
     regret: Callable[..., float]
-    regret_needs: tuple[str, ...]
-    lengths: Callable[..., StepLengths]
+    """A formula of constants."""
+    lengths: StepLengths
     needs: tuple[str, ...]
-    last_step: Callable[..., float]
-    """The smallest step that counts for a comparator that moves, as a function of the same
-    constants as the regret."""
+    """The constants that the lengths need."""
+    last_step: float
+    """The smallest step that counts for a comparator that moves."""
     extra: tuple[str, ...] = ()
     """Assumptions beyond the usual ones."""
     regret_extra: tuple[str, ...] = ()
     """Assumptions of the bound on regret alone."""
-
-    def less(self, correction: float) -> _Rule:
-        """Return the rule with the observed feasibility moves subtracted from its regret."""
-        if correction == 0:
-            return self
-        whole = self.regret
-        return replace(self, regret=lambda **known: whole(**known) - correction)
 
 
 def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
@@ -53,13 +50,15 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
     if isinstance(rule, str):
         yield Guarantee.none("regret", "half-space", rule)
         return
-    rule = rule.less(0.0 if setting.observed is None else setting.observed.correction)
-    found = [*_regret(learner, setting, horizon, rule), *_general(learner, setting, horizon, rule)]
+    found = [
+        _regret(learner, setting, horizon, rule),
+        *_general(learner, setting, horizon, rule),
+    ]
     if setting.announced:
         yield from _announced(found, float(learner.margin))
         return
     if setting.constraints_fixed and float(learner.margin) == 0:
-        found += [*_error_bound(learner, setting, rule), *_smooth(learner, setting, rule)]
+        found += [*_error_bound(setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
         found += _margin(learner, setting, rule)
     found += [*_kept_cuts(learner, setting, horizon), *_all_cuts(learner, setting)]
@@ -106,92 +105,59 @@ def _rule(learner: HalfSpace, setting: Setting, horizon: int) -> _Rule | str:
             "a step eta / t^beta with beta < 1, 1 / (H (t + shift)) or an adaptive one is "
             f"needed; got {eta!r}"
         )
-    lengths = partial(
-        bounds.power_step_lengths,
-        horizon=horizon,
-        eta=law.scale,
-        beta=law.beta,
-        shift=int(law.shift),
-    )
+    slope, shift, lengths = known.loss_lipschitz, int(law.shift), UNKNOWN
+    if slope is not None:
+        lengths = bounds.power_step_lengths(
+            horizon=horizon, eta=law.scale, beta=law.beta, shift=shift, loss_lipschitz=slope
+        )
+    needs, source = ("loss_lipschitz",), "half-space, H1"
     if law.beta < 1:
-        regret = partial(
-            bounds.half_space_regret,
-            horizon=horizon,
-            eta=law.scale,
-            beta=law.beta,
-            diameter=setting.diameter,
-        )
-        needs, last = ("radius", "loss_lipschitz"), law.scale / horizon**law.beta
-        return _Rule(
-            "half-space, H1", regret, needs, lengths, ("loss_lipschitz",), lambda **_: last
-        )
+        regret = partial(bounds.half_space_regret, horizon=horizon, eta=law.scale, beta=law.beta)
+        return _Rule(source, regret, lengths, needs, law.scale / horizon**law.beta)
     modulus = 1 / law.scale
-    if modulus > known.strong_convexity * (1 + 1e-12):
-        return (
-            f"the step is 1 / (H (t + shift)) with H = {modulus:g}; the losses are known to have "
-            f"{known.strong_convexity:g}"
-        )
+    if why := setting.less_convex_than(modulus):
+        return why
     regret = partial(
-        bounds.strong_half_space_regret,
-        horizon=horizon,
-        strong_convexity=modulus,
-        shift=int(law.shift),
+        bounds.strong_half_space_regret, horizon=horizon, strong_convexity=modulus, shift=shift
     )
-    needs, last = ("radius", "loss_lipschitz"), law.scale / max(horizon - 1 + law.shift, 1)
-    return _Rule(
-        "half-space, H1 strong",
-        regret,
-        needs,
-        lengths,
-        needs[1:],
-        lambda **_: last,
-        ("strong_convexity",),
-    )
+    last = law.scale / max(horizon - 1 + shift, 1)
+    return _Rule(f"{source} strong", regret, lengths, needs, last, ("strong_convexity",))
 
 
 def _adaptive(eta: AdaGradNorm, setting: Setting, horizon: int) -> _Rule:
     scale, weight, seen = float(eta.scale), float(eta.start_up), setting.observed
     numbers: dict[str, Any] = {"scale": scale, "start_up": weight}
+    formula = bounds.adaptive_half_space_regret
     if seen is not None:
         numbers |= {
             "loss_slope": seen.loss_slope,
             "squared_slopes": seen.squared_slopes,
             "first_squared_slope": seen.first_squared_slope,
         }
-        regret = partial(
-            bounds.adaptive_half_space_regret,
-            diameter=setting.diameter,
-            clipped_slopes=seen.clipped_slopes,
-            **numbers,
-        )
-        lengths = partial(bounds.adaptive_step_lengths, horizon=horizon, **numbers)
-        if seen.slopes is not None:
-            lengths = partial(StepLengths.observed, _adaptive_steps(scale, weight, seen.slopes))
+        if seen.slopes is None:
+            lengths = bounds.adaptive_step_lengths(horizon=horizon, **numbers)
+        else:
+            lengths = StepLengths.observed(_adaptive_steps(scale, weight, seen.slopes))
         root = (weight * seen.loss_slope**2 + seen.squared_slopes) ** 0.5
         last = scale / root if root > 0 else math.inf  # without gradients there is no regret
-        return _Rule("half-space, H2 observed", regret, ("radius",), lengths, (), lambda **_: last)
+        regret = partial(formula, clipped_slopes=seen.clipped_slopes, **numbers)
+        return _Rule("half-space, H2 observed", regret, lengths, (), last)
 
-    def before(*, radius: float, loss_lipschitz: float) -> float:
-        return bounds.adaptive_half_space_regret(
+    def before(*, radius: float, loss_lipschitz: float, diameter: float) -> float:
+        squares = horizon * loss_lipschitz**2
+        return formula(
             **numbers,
             radius=radius,
-            diameter=setting.diameter,
+            diameter=diameter,
             loss_slope=loss_lipschitz,
-            squared_slopes=horizon * loss_lipschitz**2,
+            squared_slopes=squares,
         )
 
-    longest = scale / (1 + weight) ** 0.5
-    return _Rule(
-        "half-space, H2",
-        before,
-        ("radius", "loss_lipschitz"),
-        lambda: StepLengths(longest, None, None),
-        (),
-        lambda *, loss_lipschitz: (
-            scale / (loss_lipschitz * (weight + horizon) ** 0.5) if loss_lipschitz else math.inf
-        ),
-        regret_extra=() if eta.clip is None else (Assumes.NO_JUMPS,),
-    )
+    longest, slope = scale / (1 + weight) ** 0.5, setting.constants.loss_lipschitz
+    last = scale / (slope * (weight + horizon) ** 0.5) if slope else math.inf
+    jumps = () if eta.clip is None else (Assumes.NO_JUMPS,)
+    steps = StepLengths(longest, None, None)
+    return _Rule("half-space, H2", before, steps, (), last, regret_extra=jumps)
 
 
 def _adaptive_steps(scale: float, weight: float, slopes: Array) -> Array:
@@ -202,144 +168,126 @@ def _adaptive_steps(scale: float, weight: float, slopes: Array) -> Array:
     return scale * np.where(known, slopes, 0) / np.sqrt(np.where(known, sums, 1))
 
 
-def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Iterator[Guarantee]:
-    margin = float(learner.margin)
+def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> Guarantee:
+    """H1 or H2 for a fixed comparator, with H5 if there is a margin; H8 for one that moves: all
+    sets that are projected on in round t must contain u_t."""
+    margin, moving = float(learner.margin), setting.path_length is not None
     rests = (*BASE, *rule.extra, *rule.regret_extra)
-    if setting.path_length is not None:
-        yield _moving_regret(learner, setting, rule, rests)
-        return
-    if margin == 0:
-        yield setting.evaluate("regret", rule.regret, rule.source, rule.regret_needs, rests)
-        return
-
-    def with_margin(*, slater: float, loss_lipschitz: float, **known: float) -> float:
-        extra = bounds.margin_cost(
-            horizon=horizon,
-            margin=margin,
-            slater=slater,
-            diameter=setting.diameter,
-            loss_lipschitz=loss_lipschitz,
-        )
-        needed = {
-            n: v
-            for n, v in ({"loss_lipschitz": loss_lipschitz} | known).items()
-            if n in rule.regret_needs
-        }
-        return rule.regret(**needed) + extra
-
-    needs = tuple(dict.fromkeys((*rule.regret_needs, "loss_lipschitz", "slater")))
-    yield setting.evaluate("regret", with_margin, f"{rule.source} and H5", needs, rests)
-
-
-def _moving_regret(
-    learner: HalfSpace, setting: Setting, rule: _Rule, rests: tuple[str, ...]
-) -> Guarantee:
-    """H8: against a comparator that moves. All sets that are projected on in round t must contain
-    u_t."""
-    source = f"{rule.source} and H8"
-    if float(learner.margin) > 0:
+    source = f"{rule.source} and H8" if moving else rule.source
+    if moving and margin > 0:
         return Guarantee.none(
             "regret", source, "the comparator need not keep the margin; expected margin=0"
         )
-    if learner.memory != 0 and not setting.constraints_fixed:
+    if moving and learner.memory != 0 and not setting.constraints_fixed:
         why = (
             "a comparator that moves need not satisfy the constraints of earlier rounds that are "
             "kept; expected memory=0"
         )
         return Guarantee.none("regret", source, why)
+    # Projections may bring the first decisions closer to another comparator: only the diameter
+    # bounds the distance.
+    far = moving and isinstance(learner.eta, AdaGradNorm)
+    start: Any = {"radius": setting.diameter} if far else {}
+    fixed = setting.evaluate("regret", rule.regret, source, ("radius",), rests, **start)
+    if fixed.bound is not None and setting.observed is not None:
+        fixed = replace(fixed, bound=fixed.bound - setting.observed.correction)
+    if moving:
+        return replace(setting.along_path(fixed, rule.last_step), source=source, moving=True)
+    if margin == 0 or fixed.bound is None:
+        return fixed
+    cost = setting.evaluate(
+        "regret",
+        tightening_cost,
+        f"{source} and H5",
+        (),
+        fixed.assumptions,
+        horizon=horizon,
+        margin=margin,
+        loss_range=None,
+    )
+    return cost if cost.bound is None else replace(cost, bound=fixed.bound + cost.bound)
 
-    def along(*, radius: float, **known: float) -> float:
-        # Projections may bring the first decisions closer to another comparator: only the diameter
-        # bounds the distance.
-        start = setting.diameter if isinstance(learner.eta, AdaGradNorm) else radius
-        cost = bounds.path_cost(
-            path_length=float(setting.path_length or 0),
-            diameter=setting.diameter,
-            last_step=rule.last_step(**known),
-        )
-        return rule.regret(radius=start, **known) + cost
 
-    return replace(setting.evaluate("regret", along, source, rule.regret_needs, rests), moving=True)
-
-
-def _slope(setting: Setting) -> tuple[dict[str, float], tuple[str, ...]]:
-    """The slope of the constraints: what the run observed at its decisions, or else a constant that
-    is assumed."""
+def _slope(setting: Setting) -> dict[str, Any]:
+    """The slope of the constraints that the run observed at its decisions; without a run it is a
+    constant that is assumed."""
     if setting.observed is not None and setting.observed.constraint_slope is not None:
-        return {"constraint_lipschitz": setting.observed.constraint_slope}, ()
-    return {}, ("constraint_lipschitz",)
+        return {"constraint_lipschitz": setting.observed.constraint_slope}
+    return {}
 
 
 def _general(
     learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule
 ) -> Iterator[Guarantee]:
     """H1: squares, and what follows from them, for constraints that change at will."""
-    slope, need_slope = _slope(setting)
-    needs = (*rule.needs, "radius", *need_slope)
-    rests = (*BASE, *rule.extra)
-    if float(learner.margin) > 0:
-        needs = (*needs, "slater")
+    margin = float(learner.margin)
 
-    def squared(**known: float) -> float:
-        if known.pop("slater", learner.margin) < learner.margin:
+    def squared(*, radius: float, constraint_lipschitz: float, **known: float) -> float:
+        if known.get("slater", margin) < margin:
             raise OutsideTheorem("the margin exceeds the Slater slack")
-        lengths = rule.lengths(**{n: known.pop(n) for n in rule.needs})
         return bounds.half_space_squared_violation(
-            lengths=lengths, diameter=setting.diameter, **slope, **known
+            lengths=rule.lengths,
+            diameter=setting.diameter,
+            radius=radius,
+            constraint_lipschitz=constraint_lipschitz,
         )
 
-    for quantity, value in (
-        ("violation", lambda **known: (horizon * squared(**known)) ** 0.5),
-        ("peak violation", lambda **known: squared(**known) ** 0.5),
-    ):
-        yield setting.evaluate(quantity, value, rule.source, needs, rests)
-    yield _all(setting, squared, rule.source, needs, rests)
+    needs = (*rule.needs, *(("slater",) if margin > 0 else ()))
+    found = setting.evaluate(
+        "squared violation", squared, rule.source, needs, (*BASE, *rule.extra), **_slope(setting)
+    )
+    square = found.bound
+    total, peak = (None, None) if square is None else ((horizon * square) ** 0.5, square**0.5)
+    yield found.become("violation", total)
+    yield found.become("peak violation", peak)
+    yield _of_all_rows(found, setting)
 
 
-def _all(
-    setting: Setting, squared: Callable[..., float], source: str, needs: Any, rests: Any
-) -> Guarantee:
+def _of_all_rows(largest: Guarantee, setting: Setting) -> Guarantee:
     """The squares summed over all constraints: m times those of the largest."""
     return setting.evaluate(
-        "squared violation",
-        lambda *, constraint_count, **known: constraint_count * squared(**known),
-        source,
-        (*needs, "constraint_count"),
-        rests,
+        largest.quantity,
+        lambda *, constraint_count: constraint_count * _bound_of(largest),
+        largest.source,
+        (),
+        largest.assumptions,
     )
 
 
-def _error_bound(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
+def _bound_of(one: Guarantee) -> float:
+    if one.bound is None:
+        raise OutsideTheorem(one.reason)
+    return one.bound
+
+
+def _error_bound(setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
     """H3, for fixed constraints with an error bound or a Slater point."""
-    kappa, rests = _kappa(setting)
+    kappa, rests = setting.error_bound()
     start, excess = setting.initial_violation, setting.initial_excess or 0.0
     if kappa is None or start is None:
         return
-    slope, need_slope = _slope(setting)
-    needs = (*rule.needs, *need_slope)
-    assumed = (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra, *rests)
+    slope, lengths = _slope(setting), rule.lengths
+    steepest = slope.get("constraint_lipschitz", setting.constants.constraint_lipschitz)
+    if steepest:
+        lengths = lengths.beyond(-excess / steepest)
 
-    def value(formula: Callable[..., float], **known: float) -> float:
-        lengths = rule.lengths(**{n: known.pop(n) for n in rule.needs})
-        steepest = slope.get("constraint_lipschitz", known.get("constraint_lipschitz", 0.0))
-        if steepest == 0:
-            return 0.0
-        return formula(
-            lengths=lengths.beyond(-excess / steepest),
+    def evaluated(quantity: str, formula: Callable[..., float]) -> Guarantee:
+        return setting.evaluate(
+            quantity,
+            (lambda *, constraint_lipschitz, **_: 0.0) if steepest == 0 else formula,
+            f"{rule.source.split(',')[0]}, H3",
+            rule.needs,
+            (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra, *rests),
+            lengths=lengths,
             error_bound=kappa,
             initial_distance=start / kappa,
             **slope,
-            **known,
         )
 
-    source = f"{rule.source.split(',')[0]}, H3"
-    yield setting.evaluate(
-        "peak violation", partial(value, bounds.half_space_distance), source, needs, assumed
-    )
-    yield setting.evaluate(
-        "violation", partial(value, bounds.half_space_distance_violation), source, needs, assumed
-    )
-    yield _all(setting, partial(value, bounds.half_space_distance_squared), source, needs, assumed)
+    yield evaluated("peak violation", bounds.half_space_distance)
+    yield evaluated("violation", bounds.half_space_distance_violation)
+    squares = evaluated("squared violation", bounds.half_space_distance_squared)
+    yield _of_all_rows(squares, setting)
 
 
 def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
@@ -354,34 +302,25 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
             "peak violation", source, "the last projection must be joint: expected joint=True"
         )
         return
-    kappa, rests = _kappa(setting)
+    kappa, rests = setting.error_bound()
     if known.constraint_smoothness == 0:
         kappa, rests = None, ()
-    more: dict[str, Any] = {
-        "error_bound": kappa,
-        "initial_violation": start,
-        "memory": learner.memory != 0 and not exact,
-    }
-    assumed = (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra, *rests)
-    needs = (*rule.needs, "constraint_smoothness", "constraint_count")
-
-    def peak(*, constraint_smoothness: float, constraint_count: int, **known: float) -> float:
-        return bounds.smooth_half_space_peak(
-            longest=rule.lengths(**known).longest,
-            constraint_smoothness=constraint_smoothness,
-            **more,
-        )
-
-    def total(*, constraint_smoothness: float, constraint_count: int, **known: float) -> float:
-        return bounds.smooth_half_space_violation(
-            lengths=rule.lengths(**known), constraint_smoothness=constraint_smoothness, **more
-        )
-
-    yield setting.evaluate("peak violation", peak, source, needs, assumed)
-    yield setting.evaluate("violation", total, source, needs, assumed)
-    yield setting.evaluate(
-        "squared violation", lambda **known: peak(**known) * total(**known), source, needs, assumed
+    given = partial(
+        setting.evaluate,
+        source=source,
+        needs=(*rule.needs, "constraint_count"),
+        assumptions=(*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra, *rests),
+        error_bound=kappa,
+        initial_violation=start,
+        memory=learner.memory != 0 and not exact,
     )
+    longest = rule.lengths.longest
+    peak = given("peak violation", bounds.smooth_half_space_peak, longest=longest)
+    total = given("violation", bounds.smooth_half_space_violation, lengths=rule.lengths)
+    yield peak
+    yield total
+    both = None if peak.bound is None or total.bound is None else peak.bound * total.bound
+    yield total.become("squared violation", both)
 
 
 def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
@@ -390,28 +329,15 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
     if not setting.constraints_fixed or start is None:
         yield Guarantee.none("peak violation", source, "the constraints must be fixed")
         return
-    known = setting.constants
-    assumed = (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra)
+    longest = rule.lengths.longest
 
-    def rough(*, slater: float, constraint_lipschitz: float, **rest: float) -> float:
-        return bounds.margin_holds(
-            longest=rule.lengths(**rest).longest,
-            margin=margin,
-            diameter=setting.diameter,
-            slater=slater,
-            constraint_lipschitz=constraint_lipschitz,
-            initial_excess=start,
-        )
-
-    def smooth(
-        *, slater: float, constraint_smoothness: float, constraint_count: int, **rest: float
-    ) -> float:
+    def smooth(*, slater: float, constraint_smoothness: float, constraint_count: int) -> float:
         if not learner.joint or constraint_count != 1 or margin >= slater:
             raise OutsideTheorem(
                 "needs joint=True, one constraint and a margin below the Slater slack"
             )
         peak = bounds.smooth_half_space_peak(
-            longest=rule.lengths(**rest).longest,
+            longest=longest,
             constraint_smoothness=constraint_smoothness,
             error_bound=(slater - margin) / setting.diameter,
             initial_violation=max(start + margin, 0.0),
@@ -421,14 +347,21 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
             raise OutsideTheorem(f"g + margin may reach {peak:g}; the margin is {margin:g}")
         return 0.0
 
+    rests = (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra)
     zero = [
         setting.evaluate(
-            "violation", rough, source, (*rule.needs, "slater", "constraint_lipschitz"), assumed
+            "violation",
+            bounds.margin_holds,
+            source,
+            rule.needs,
+            rests,
+            longest=longest,
+            margin=margin,
+            initial_excess=start,
         )
     ]
-    if known.constraint_smoothness is not None:
-        needs = (*rule.needs, "slater", "constraint_smoothness", "constraint_count")
-        zero.append(setting.evaluate("violation", smooth, f"{source}, smooth", needs, assumed))
+    if setting.constants.constraint_smoothness is not None:
+        zero.append(setting.evaluate("violation", smooth, f"{source}, smooth", rule.needs, rests))
     for one in zero:
         yield one
         yield one.become("peak violation")
@@ -447,19 +380,11 @@ def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
         why = f"expected memory of at least {number} and joint=False"
         yield Guarantee.none("violation", source, why)
         return
-    slope, needs = _slope(setting)
     formula: Callable[..., float] = bounds.kept_cuts_violation
     if life is not None:
         formula = partial(bounds.lifetimes_violation, horizon=horizon, life=life)
-    yield setting.evaluate(
-        "violation",
-        lambda *, half_spaces, **known: formula(
-            half_spaces=half_spaces, diameter=setting.diameter, **known, **slope
-        ),
-        source,
-        (*needs, "half_spaces"),
-        (*BASE, Assumes.EXACT_PROJECTIONS),
-    )
+    rests = (*BASE, Assumes.EXACT_PROJECTIONS)
+    yield setting.evaluate("violation", formula, source, (), rests, **_slope(setting))
 
 
 def _all_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
@@ -472,24 +397,6 @@ def _all_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
         why = "its constant is of the dimension; the path of a run that was played gives a number"
         yield Guarantee.none("violation", source, why)
         return
-    slope, needs = _slope(setting)
-    yield setting.evaluate(
-        "violation",
-        lambda **known: bounds.path_violation(
-            path=seen.path or 0.0, diameter=setting.diameter, **known, **slope
-        ),
-        source,
-        needs,
-        (*BASE, Assumes.EXACT_PROJECTIONS),
-    )
-
-
-def _kappa(setting: Setting) -> tuple[float | None, tuple[str, ...]]:
-    known = setting.constants
-    if known.error_bound is not None:
-        return known.error_bound, ("error_bound",)
-    if known.slater is not None:
-        return bounds.error_bound_from_slater(slater=known.slater, distance=setting.diameter), (
-            "slater",
-        )
-    return None, ()
+    numbers: Any = {"path": seen.path, **_slope(setting)}
+    rests = (*BASE, Assumes.EXACT_PROJECTIONS)
+    yield setting.evaluate("violation", bounds.path_violation, source, (), rests, **numbers)

@@ -50,8 +50,7 @@ from ... import arguments
 from ...problem.constants import Constants
 from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
-from .. import bounds
-from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass
+from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass, sizes
 from ..card import LOGARITHM, NONE, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from ..protocols import StepsFromDecision
 from ..schedules import (
@@ -66,7 +65,7 @@ from ..schedules import (
     check_non_negative,
     check_positive,
 )
-from . import guarantees as half_space_guarantees
+from . import bounds, guarantees as half_space_guarantees
 from .announced import enforced
 from .cuts import (
     Cuts,
@@ -626,16 +625,6 @@ def _most_violated(models: _Models) -> tuple[jax.Array, jax.Array, jax.Array]:
         first = first_largest(jnp.where(flat, -jnp.inf, distances))
     weights = first.astype(distances.dtype)
     return first, jnp.sum(weights[:, None] * normals, axis=0), jnp.sum(weights * distances)
-
-
-def sizes(domain: Domain | None, constants: Constants | None) -> tuple[float, float]:
-    """The largest distance from the first decision, and the diameter."""
-    if domain is not None:
-        return float(domain.radius), float(domain.diameter)
-    if constants is None:
-        raise ValueError("domain: got None; expected the domain, or constants with a radius")
-    (radius,) = constants.need("radius")
-    return radius, 2 * radius
 
 
 def _slope(constants: Constants) -> float:

@@ -22,8 +22,7 @@ from ...arena.streams.dispatch import (
 from ...engine import Array
 from ...judge.hindsight import hindsight
 from ...problem.constants import SYMBOLS
-from ...sweeps import Cell, sweep
-from ..contestants import Contestant, coordinates, for_convex_losses
+from ..contestants import Contestant, coordinates, for_convex_losses, runs_of
 
 if TYPE_CHECKING:
     import xarray
@@ -58,28 +57,11 @@ def play(
     d = _demand.rescaled(series, choice.mean_demand)
     instance = problem(choice, float(d.max()))
     best = hindsight(instance, d)
-    cells = [
-        Cell(
-            one.make(instance.constants, len(d)),
-            instance,
-            d,
-            record=("loss", "excess"),
-            name=one.name,
-        )
-        for one in contestants
-    ]
-    found = sweep(cells, progress=False).check()
-    runs = [found[one.name] for one in contestants]
+    runs = runs_of(contestants, instance, d, len(d), ("loss", "excess"))
     return xr.Dataset(
         {
-            "cost": (
-                ("contestant", "round"),
-                np.stack([run.loss[0] for run in runs if run.loss is not None]),
-            ),
-            "excess": (
-                ("contestant", "round"),
-                np.stack([run.excess[0] for run in runs if run.excess is not None]),
-            ),
+            "cost": (("contestant", "round"), np.concatenate([run.loss for run in runs])),
+            "excess": (("contestant", "round"), np.concatenate([run.excess for run in runs])),
             "best_cost": (("round",), _cost_of(best.decision[0], d)),
             "best": (("generator",), best.decision[0]),
             "demand": (("round",), d),

@@ -26,12 +26,11 @@ def play(
     choice: Choice,
     horizons: Sequence[int],
     seeds: int,
-    seed: int = 0,
     contestants: Sequence[Contestant] | None = None,
 ) -> xarray.Dataset:
     """Simulate all learners for all horizons and sequences."""
     contestants = for_strongly_convex_losses() if contestants is None else contestants
-    instance, orders = problem(choice), permutations(choice.size, seeds, max(horizons), seed)
+    instance, orders = problem(choice), permutations(choice.size, seeds, max(horizons))
     best = hindsight(instance, orders, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, instance, orders, horizons, seeds, best.loss)
     data["excess"] = (data["violation"].dims, _signed(contestants, choice, orders, horizons, seeds))

@@ -5,18 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ... import bounds
+from ...arena.streams.toy import costs as toy_costs, problem as toy_problem
 from ...engine import Array
 from ...judge.facts.ranges import trivial_limits
 from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
-from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting, bounds
+from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting
 from ...learners.base import smallest
 from ...problem.constants import Constants
 from ...problem.domains import Ball
@@ -25,7 +28,6 @@ from ...problem.problem import Problem
 from ...problem.transforms import log_sum_exp, squared
 from ...runs import metrics
 from ...sweeps import Cell, sweep
-from . import toy
 
 if TYPE_CHECKING:
     import xarray
@@ -85,7 +87,7 @@ class Case:
 def cases() -> tuple[Case, ...]:
     """Return the cases of Theorem 1 with Propositions 2 and 3, Theorem 2, Propositions 4 and 5 with
     the remark on squared constraints, Lemma 1, Proposition 1."""
-    plain, smooth, corners = toy.problem(), smooth_toy(), toy_by_corners()
+    plain, smooth, corners = toy_problem(), smooth_toy(), toy_by_corners()
     strong, inside, squares = strongly_convex_toy(), strongly_convex_toy(0.5), squared(plain)
     found: list[Case] = []
 
@@ -95,27 +97,29 @@ def cases() -> tuple[Case, ...]:
         label, result, stream = KINDS[kind]
         name = kind if np.isnan(beta) else f"{kind}-{beta:.3g}"
         scored = plain if problem is squares else problem
-        played = _always(problem)
-        found.append(Case(name, label, result, beta, played, scored, make, allowed, stream))
+        found.append(
+            Case(name, label, result, beta, lambda T: problem, scored, make, allowed, stream)
+        )
 
     for beta in BETAS:
         trade, half = max(beta, 1 - beta), 1 - beta / 2
         first = _powers(trade, half, 1 - beta, 0.0)
+        paper = partial(ClippedOGD.tuned, beta=beta, rule="paper")
         # The squared violation is at most its range times the violation.
         fifth = _powers(trade, half, half, 0.0)
-        add("theorem-1", plain, _clipped(beta), first, beta)
-        add("paper-step", plain, _literal(beta), first, beta)
-        add("worst-case", plain, _literal(beta), first, beta)
+        add("theorem-1", plain, partial(ClippedOGD.tuned, beta=beta), first, beta)
+        add("paper-step", plain, paper, first, beta)
+        add("worst-case", plain, paper, first, beta)
         add("proposition-5", plain, _adaptive(beta), fifth, beta)
         add("clipped-worst-5", plain, _adaptive(beta), fifth, beta)
         add("squares-5", squares, _on_squares(beta), fifth, beta)
         lemma = _powers(trade, half, 1 - beta, -beta / 3)
-        add("lemma-1", smooth, _clipped(beta), lemma, beta)
+        add("lemma-1", smooth, partial(ClippedOGD.tuned, beta=beta), lemma, beta)
     second, fourth = _powers(0.0, 0.5, 0.0, 0.0), _powers(0.5, 0.75, 0.75, 0.0)
     add("theorem-2", strong, _strong, second)
     add("theorem-2-inside", inside, _strong, second)
-    add("proposition-4", plain, _mahdavi, fourth)
-    add("clipped-worst-4", plain, _mahdavi, fourth)
+    add("proposition-4", plain, partial(SaddlePoint.mahdavi, clipped=True), fourth)
+    add("clipped-worst-4", plain, partial(SaddlePoint.mahdavi, clipped=True), fourth)
     add("squares-4", squares, SaddlePoint.mahdavi, fourth)
     aggregated = Case(
         "proposition-1",
@@ -124,7 +128,7 @@ def cases() -> tuple[Case, ...]:
         0.5,
         lambda T: log_sum_exp(corners, largest_temperature(corners, T)),
         corners,
-        _clipped(0.5),
+        partial(ClippedOGD.tuned, beta=0.5),
         _powers(0.5, 0.75, 0.5, -1 / 6),
     )
     return (*found, aggregated)
@@ -236,14 +240,14 @@ def worst_case_costs(seeds: int, rounds: int) -> Array:
 
 
 def play(
-    horizons: Sequence[int], seeds: int, seed: int = 0, chosen: Sequence[Case] | None = None
+    horizons: Sequence[int], seeds: int, chosen: Sequence[Case] | None = None
 ) -> xarray.Dataset:
     """Return measured values by (case, seed, horizon), bounds by (case, horizon) and growth
     exponents by case."""
     import xarray as xr
 
     chosen = cases() if chosen is None else chosen
-    c = toy.costs(seeds, max(horizons), seed)
+    c = toy_costs(seeds, max(horizons))
     random = [case for case in chosen if case.stream == RANDOM]
     best = {
         (id(instance), RANDOM): hindsight(instance, c, seeds=seeds, prefixes=list(horizons)).loss
@@ -342,24 +346,8 @@ def _distinct(chosen: Sequence[Case]) -> list[Problem]:
     return list({id(case.scored): case.scored for case in chosen}.values())
 
 
-def _always(instance: Problem) -> Callable[[int], Problem]:
-    return lambda horizon: instance
-
-
 def _strong(c: Constants, T: int) -> Learner:
     return ClippedOGD.strongly_convex(c)
-
-
-def _mahdavi(c: Constants, T: int) -> Learner:
-    return SaddlePoint.mahdavi(c, T, clipped=True)
-
-
-def _clipped(beta: float) -> Make:
-    return lambda c, T: ClippedOGD.tuned(c, T, beta)
-
-
-def _literal(beta: float) -> Make:
-    return lambda c, T: ClippedOGD.tuned(c, T, beta, rule="paper")
 
 
 def _adaptive(beta: float) -> Make:

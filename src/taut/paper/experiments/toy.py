@@ -11,14 +11,10 @@ import numpy as np
 from ...arena.streams.toy import Choice, costs, problem
 from ...engine import Array
 from ...judge.hindsight import hindsight
-from ...problem.problem import Problem
-from ...sweeps import Cell, sweep
-from ..contestants import Contestant, contest, for_convex_losses
+from ..contestants import Contestant, contest, for_convex_losses, runs_of
 
 if TYPE_CHECKING:
     import xarray
-
-__all__ = ["CHOICES", "Choice", "costs", "play", "problem", "trajectories"]
 
 TRAJECTORY = 8000
 
@@ -30,43 +26,24 @@ def play(
     choice: Choice,
     horizons: Sequence[int],
     seeds: int,
-    seed: int = 0,
     contestants: Sequence[Contestant] | None = None,
 ) -> xarray.Dataset:
     """Simulate all learners for all horizons and sequences, and record the decisions on one
     sequence."""
     contestants = for_convex_losses() if contestants is None else contestants
-    instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY), seed)
+    instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY))
     best = hindsight(instance, c, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, instance, c, horizons, seeds, best.loss)
     walk = min(TRAJECTORY, max(horizons))
     star = hindsight(instance, c[:1], seeds=1, horizon=walk).decision[0]
-    paths = trajectories(contestants, instance, c[0], walk)
+    runs = runs_of(contestants, instance, c[0], walk, ("decisions",))
+    paths = np.stack([np.asarray(run.decisions)[0] for run in runs])
     data["trajectory"] = (("contestant", "round", "axis"), paths)
     data["star"] = (("axis",), star)
     for name, values in _habits(paths, star, choice.radius).items():
         data[f"walk_{name}"] = (("contestant",), values)
     data.attrs |= {"choice": choice.label, "radius": choice.radius, "walk": walk}
     return data
-
-
-def trajectories(
-    contestants: Sequence[Contestant], instance: Problem, c: Array, rounds: int
-) -> Array:
-    """Return the decisions of every learner on one sequence, with shape (contestant, round, 2)."""
-    cells = [
-        Cell(
-            one.make(instance.constants, rounds),
-            instance,
-            c,
-            horizon=rounds,
-            record=("decisions",),
-            name=one.name,
-        )
-        for one in contestants
-    ]
-    found = sweep(cells, progress=False).check()
-    return np.stack([np.asarray(found[one.name].decisions)[0] for one in contestants])
 
 
 def _habits(paths: Array, star: Array, radius: float) -> dict[str, Array]:

@@ -15,23 +15,10 @@ for matrices).
 
 from __future__ import annotations
 
-from .affine_box import AffineBox
-from .balls import Ball, L1Ball
-from .base import Domain, domain_from_dict
-from .box import Box
-from .product import Blocks, Product
-from .simplex import Simplex
-from .spectral import Spectral
-
-__all__ = [
-    "AffineBox",
-    "Ball",
-    "Blocks",
-    "Box",
-    "Domain",
-    "L1Ball",
-    "Product",
-    "Simplex",
-    "Spectral",
-    "domain_from_dict",
-]
+from .affine_box import AffineBox as AffineBox
+from .balls import Ball as Ball, L1Ball as L1Ball
+from .base import Domain as Domain, domain_from_dict as domain_from_dict
+from .box import Box as Box
+from .product import Blocks as Blocks, Product as Product
+from .simplex import Simplex as Simplex
+from .spectral import Spectral as Spectral

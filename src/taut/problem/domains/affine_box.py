@@ -145,7 +145,7 @@ class AffineBox(
         if is_tracer(missed):
             found = jnp.where(missed <= 0, found, jnp.nan)
         elif not missed <= 0 and np.isfinite(flat).all():
-            found = jnp.asarray(self._project_in_numpy(np.asarray(flat)), flat.dtype)
+            found = jnp.asarray(self._project_in_numpy(np.asarray(flat)[None])[0], flat.dtype)
         return found.reshape(self.shape).astype(x.dtype)
 
     def _room(self, rows: Any, values: Any, low: Any, high: Any) -> Any:
@@ -153,10 +153,12 @@ class AffineBox(
         sizes = jnp.abs(rows) @ jnp.maximum(jnp.abs(low), jnp.abs(high)) + jnp.abs(values)
         return float(finfo(sizes.dtype).eps) ** 0.5 * sizes
 
-    def _project_in_numpy(self, x: Array) -> Array:
-        """The nearest point to a flat one, in 64 bits."""
-        numbers = (np.asarray(one, float).ravel() for one in (self.lower, self.upper, x))
-        return _project(np.asarray(self.rows, float), np.asarray(self.values, float), *numbers)
+    def _project_in_numpy(self, rows: Array) -> Array:
+        matrix, values = np.asarray(self.rows, float), np.asarray(self.values, float)
+        low, high = (np.asarray(edge, float).ravel() for edge in (self.lower, self.upper))
+        points = np.asarray(rows, float)
+        with np.errstate(all="ignore"):
+            return np.stack([_project(matrix, values, low, high, one) for one in points])
 
     def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
         """Whether the equations and all bounds hold."""

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments
+from ...engine import Array
 from ...extras import optional
 from ...jax_internals import is_tracer
 from .base import Domain, cast, finfo, reals, shape_of, working
@@ -101,6 +102,13 @@ class Ball(_Centred, leaves=("radius", "origin")):
         inside = offset * scale if self.origin is None else middle + offset * scale
         return inside.astype(x.dtype)
 
+    def _project_in_numpy(self, rows: Array) -> Array:
+        offset = rows - self._row
+        largest = np.max(np.abs(offset), axis=1, keepdims=True)
+        unit = offset / np.where(largest > 0, largest, 1)  # so that squares do not overflow
+        length = largest * np.linalg.norm(unit, axis=1, keepdims=True)
+        return np.asarray(self._row + offset * (self.radius / np.maximum(length, self.radius)))
+
     def scale(self, offset: jax.Array) -> jax.Array:
         """The number by which an offset from the centre is multiplied to lie in the ball, at most
         1.
@@ -172,7 +180,12 @@ class L1Ball(_Centred, leaves=("radius", "origin")):
         offset = x.astype(middle.dtype) - middle
         sizes, threshold = onto_simplex(jnp.abs(offset).ravel(), radius)
         outside = middle + jnp.sign(offset) * sizes.reshape(self.shape)
-        return jnp.where(threshold <= 0, x, outside.astype(x.dtype))
+        return jnp.where(threshold[0] <= 0, x, outside.astype(x.dtype))
+
+    def _project_in_numpy(self, rows: Array) -> Array:
+        offset = rows - self._row
+        sizes, threshold = onto_simplex(np.abs(offset), self.radius, np)
+        return np.where(threshold <= 0, rows, self._row + np.sign(offset) * sizes)
 
     def sample(self, key: jax.Array) -> jax.Array:
         """The first d of d + 1 exponentials with random signs, divided by the sum of all their

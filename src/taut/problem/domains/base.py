@@ -157,6 +157,11 @@ class Domain(ABC):
         jax.numpy."""
         raise NotImplementedError  # without it, `linear_minimiser` projects a point far away
 
+    def _project_in_numpy(self, rows: Array) -> Array:
+        """The points nearest to flat ones, (k, size) -> (k, size), in NumPy: JAX would trace
+        `project` for every new k."""
+        raise NotImplementedError  # without it, `support.project_rows` calls `project`
+
     def _edges(self) -> tuple[Any, Any] | None:
         """Flat bounds of a box around the domain, if they are known; otherwise they are computed
         from minimisers."""

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments
+from ...engine import Array
 from .base import Domain, cast, norm, reals, shape_of, working
 
 
@@ -41,9 +42,14 @@ class Box(Domain, leaves=("lower", "upper")):
         self._set(lower=low, upper=high, shape=wanted)
 
     @property
+    def middle(self) -> Any:
+        """The midpoint, in NumPy."""
+        return self.lower + (self.upper - self.lower) / 2
+
+    @property
     def centre(self) -> jax.Array:
         """The midpoint."""
-        return jnp.asarray(self.lower + (self.upper - self.lower) / 2)
+        return jnp.asarray(self.middle)
 
     @property
     def radius(self) -> Any:
@@ -59,6 +65,9 @@ class Box(Domain, leaves=("lower", "upper")):
         """Entrywise clipping."""
         x = self._decision(x)
         return jnp.clip(x, *cast(x.dtype, self.lower, self.upper))
+
+    def _project_in_numpy(self, rows: Array) -> Array:
+        return np.clip(rows, np.ravel(self.lower), np.ravel(self.upper))
 
     def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
         """Whether lower <= x <= upper in every entry."""

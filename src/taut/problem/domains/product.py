@@ -13,16 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from ... import arguments, files
-from ...engine import Array
 from ...extras import optional
 from .base import Domain, domain_from_dict, norm, shape_of
 
 
-def check_parts(parts: Sequence[Any]) -> None:
-    """Raise if a part is no domain."""
+def _checked(parts: Sequence[Any]) -> tuple[Domain, ...]:
     for i, part in enumerate(parts):
         if not isinstance(part, Domain):
             raise TypeError(f"parts: got {part!r} at index {i}; expected a Domain")
+    return tuple(parts)
 
 
 class OfParts(Domain):
@@ -30,13 +29,22 @@ class OfParts(Domain):
 
     parts: tuple[Domain, ...]
 
+    @property
     @abstractmethod
+    def pieces(self) -> tuple[tuple[Domain, Any], ...]:
+        """Each part with an index of its entries in a flat decision."""
+
     def split(self, x: Any) -> tuple[Any, ...]:
         """The parts of the decision `x`, each in its own shape."""
+        flat = x.reshape(-1)
+        return tuple(flat[places].reshape(part.shape) for part, places in self.pieces)
 
-    @abstractmethod
     def join(self, parts: Sequence[Any]) -> jax.Array:
         """The decision whose parts are `parts`."""
+        if len(parts) != len(self.parts):
+            raise ValueError(f"parts: got {len(parts)}; expected {len(self.parts)}")
+        pieces = [part._decision(x) for part, x in zip(self.parts, parts, strict=True)]
+        return jnp.concatenate([piece.ravel() for piece in pieces])
 
     @property
     def centre(self) -> jax.Array:
@@ -69,6 +77,22 @@ class OfParts(Domain):
         pieces = zip(self.parts, self.split(direction), strict=True)
         return self.join([part.linear_minimiser(piece) for part, piece in pieces])
 
+    def to_cvxpy(self, x: Any) -> list[Any]:
+        """The parts' constraints on their entries of `x`."""
+        cp = optional("cvxpy")
+
+        flat = cp.vec(x, order="C")
+        return [
+            one
+            for part, places in self.pieces
+            for one in part.to_cvxpy(cp.reshape(flat[places], part.shape, order="C"))
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parts' descriptions."""
+        parts = [part.to_dict() for part in self.parts]
+        return {"kind": files.class_name(type(self)), "parts": parts}
+
 
 @dataclass(frozen=True, init=False, eq=False)
 class Product(OfParts, leaves=("parts",)):
@@ -81,21 +105,14 @@ class Product(OfParts, leaves=("parts",)):
     def __init__(self, *parts: Domain) -> None:
         if not parts:
             raise TypeError("parts: got none; expected at least one Domain")
-        check_parts(parts)
-        self._set(parts=parts, shape=(sum(math.prod(part.shape) for part in parts),))
+        size = sum(math.prod(part.shape) for part in _checked(parts))
+        self._set(parts=parts, shape=(size,))
 
-    def split(self, x: Any) -> tuple[Any, ...]:
-        """The parts of the decision `x`, each in its own shape."""
-        ends = np.cumsum([math.prod(part.shape) for part in self.parts])[:-1].tolist()
-        starts = zip([0, *ends], [*ends, self.shape[0]], self.parts, strict=True)
-        return tuple(x[start:end].reshape(part.shape) for start, end, part in starts)
-
-    def join(self, parts: Sequence[Any]) -> jax.Array:
-        """The decision whose parts are `parts`."""
-        if len(parts) != len(self.parts):
-            raise ValueError(f"parts: got {len(parts)}; expected {len(self.parts)}")
-        pieces = [part._decision(x) for part, x in zip(self.parts, parts, strict=True)]
-        return jnp.concatenate([piece.ravel() for piece in pieces])
+    @property
+    def pieces(self) -> tuple[tuple[Domain, Any], ...]:
+        """Each part with the slice of its entries."""
+        ends = np.cumsum([math.prod(part.shape) for part in self.parts]).tolist()
+        return tuple(zip(self.parts, map(slice, [0, *ends[:-1]], ends), strict=True))
 
     def project(self, x: jax.Array) -> jax.Array:
         """Each part on its own domain."""
@@ -107,24 +124,6 @@ class Product(OfParts, leaves=("parts",)):
     def scaled(self, factor: float) -> Domain:
         """Every part times `factor`."""
         return type(self)(*(part.scaled(factor) for part in self.parts))
-
-    def to_cvxpy(self, x: Any) -> list[Any]:
-        """The parts' constraints on slices of `x`."""
-        cp = optional("cvxpy")
-
-        constraints, start = [], 0
-        for part in self.parts:
-            end = start + math.prod(part.shape)
-            constraints += part.to_cvxpy(cp.reshape(x[start:end], part.shape, order="C"))
-            start = end
-        return constraints
-
-    def to_dict(self) -> dict[str, Any]:
-        """The parts' descriptions."""
-        return {
-            "kind": files.class_name(type(self)),
-            "parts": [part.to_dict() for part in self.parts],
-        }
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:
@@ -158,9 +157,8 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
     ) -> None:
         if not isinstance(parts, Sequence):
             raise TypeError(f"parts: got {arguments.shown(parts)}; expected a list of domains")
-        check_parts(parts)
         where = tuple(tuple(int(i) for i in np.ravel(one)) for one in places)
-        sizes = [math.prod(part.shape) for part in parts]
+        sizes = [math.prod(part.shape) for part in _checked(parts)]
         if not sizes or [len(one) for one in where] != sizes:
             raise ValueError(
                 f"places: got {[len(one) for one in where]} entries for the parts; expected {sizes}"
@@ -176,21 +174,13 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
         self._set(parts=tuple(parts), places=where, shape=wanted)
 
     @property
-    def _order(self) -> Array:
-        """Where each entry of a decision is among the entries of the parts, one part after
-        another."""
-        return np.argsort(np.concatenate([np.asarray(one, int) for one in self.places]))
-
-    def split(self, x: Any) -> tuple[Any, ...]:
-        """The parts of the decision `x`, each in its own shape."""
-        flat = x.reshape(-1)
-        pairs = zip(self.parts, self.places, strict=True)
-        return tuple(flat[np.asarray(places, int)].reshape(part.shape) for part, places in pairs)
+    def pieces(self) -> tuple[tuple[Domain, Any], ...]:
+        """Each part with the places of its entries."""
+        return tuple(zip(self.parts, map(np.asarray, self.places), strict=True))
 
     def join(self, parts: Sequence[Any]) -> jax.Array:
         """The decision whose parts are `parts`."""
-        flat = jnp.concatenate([jnp.ravel(jnp.asarray(part)) for part in parts])
-        return flat[self._order].reshape(self.shape)
+        return super().join(parts)[np.argsort(np.concatenate(self.places))].reshape(self.shape)
 
     def project(self, x: jax.Array) -> jax.Array:
         """Each part on its own domain. Parts of the same kind and shape are projected together."""
@@ -215,30 +205,10 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
         """Every part times `factor`."""
         return type(self)([part.scaled(factor) for part in self.parts], self.places, self.shape)
 
-    def to_cvxpy(self, x: Any) -> list[Any]:
-        """The parts' constraints on entries of `x`."""
-        cp = optional("cvxpy")
-
-        flat = cp.vec(x, order="C")
-        pairs = zip(self.parts, self.places, strict=True)
-        return [
-            one
-            for part, places in pairs
-            for one in part.to_cvxpy(
-                cp.reshape(flat[np.asarray(places, int)], part.shape, order="C")
-            )
-        ]
-
     def to_dict(self) -> dict[str, Any]:
         """The parts' descriptions and places."""
-        parts = [part.to_dict() for part in self.parts]
         places = [list(one) for one in self.places]
-        return {
-            "kind": files.class_name(type(self)),
-            "parts": parts,
-            "places": places,
-            "shape": list(self.shape),
-        }
+        return super().to_dict() | {"places": places, "shape": list(self.shape)}
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:

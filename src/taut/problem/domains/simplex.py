@@ -8,10 +8,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from ... import arguments, files
+from ...engine import Array
 from ...extras import optional
-from .base import Domain, cast, working
+from .base import Domain, working
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -77,6 +79,9 @@ class Simplex(Domain, leaves=("total",)):
         x = self._decision(x)
         return onto_simplex(x.astype(working(x)), self.total)[0].astype(x.dtype)
 
+    def _project_in_numpy(self, rows: Array) -> Array:
+        return np.asarray(onto_simplex(rows, self.total, np)[0])
+
     def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
         """Whether no entry is negative and the sum is `total`."""
         x = self._decision(x)
@@ -113,22 +118,24 @@ class Simplex(Domain, leaves=("total",)):
         }
 
 
-def onto_simplex(x: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
-    """The projection p = max(x - threshold, 0) of the vector `x` on {p >= 0, sum p = total}; the
-    threshold.
+def onto_simplex(x: Any, total: Any, xp: Any = jnp) -> tuple[Any, Any]:
+    """The projection p = max(x - threshold, 0) of vectors, on the last axis of `x`, on {p >= 0, sum
+    p = total}; the threshold. `xp` is numpy or jax.numpy.
 
     The threshold is max_j (sum of the j largest - total) / j: each j bounds it from below, and the
     j that counts the positive entries of p reaches it.
     """
-    (total,) = cast(x.dtype, total)
-    ordered = jnp.sort(x, descending=True)
-    counts = jnp.arange(1, x.size + 1, dtype=x.dtype)
+    ordered = xp.flip(xp.sort(x, axis=-1), axis=-1)
+    counts = xp.arange(1, x.shape[-1] + 1, dtype=x.dtype)
 
-    def threshold_from(origin: jax.Array) -> jax.Array:
-        return jnp.max((jnp.cumsum(ordered - origin) - total) / counts)
+    def threshold_from(origin: Any) -> Any:
+        sums = xp.cumsum(ordered - origin, axis=-1) - xp.asarray(total, x.dtype)
+        return xp.max(sums / counts, axis=-1, keepdims=True)
 
     # Measured from the largest entry, far points lose no digits; measured once more from the
     # threshold found so, neither do many small entries beside a large one.
-    origin = jax.lax.stop_gradient(ordered[0] + threshold_from(ordered[0]))
+    origin = ordered[..., :1] + threshold_from(ordered[..., :1])
+    if xp is jnp:
+        origin = jax.lax.stop_gradient(origin)
     threshold = threshold_from(origin)
-    return jnp.maximum(x - origin - threshold, 0), origin + threshold
+    return xp.maximum(x - origin - threshold, 0), origin + threshold

@@ -5,10 +5,12 @@ Read `base` first (the contract and full information), then `noisy` (an example)
 `delayed` and `bandit`.
 """
 
-from .bandit import Bandit
-from .base import Feedback, FullInformation, as_feedback
-from .batched import Batched
-from .delayed import Delayed
-from .noisy import Noisy
-
-__all__ = ["Bandit", "Batched", "Delayed", "Feedback", "FullInformation", "Noisy", "as_feedback"]
+from .bandit import Bandit as Bandit
+from .base import (
+    Feedback as Feedback,
+    FullInformation as FullInformation,
+    as_feedback as as_feedback,
+)
+from .batched import Batched as Batched
+from .delayed import Delayed as Delayed
+from .noisy import Noisy as Noisy

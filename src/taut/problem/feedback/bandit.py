@@ -9,7 +9,7 @@ import jax
 
 from ... import arguments
 from ..constraints import Linearisation
-from ..rounds import Round
+from ..rounds import Round, RoundSeen
 from .base import Feedback, feedback_dataclass
 
 
@@ -41,11 +41,12 @@ class Bandit(Feedback):
         return learner.step(state, BanditRound(round, learner.points(state))), memory
 
 
-class BanditRound:
+class BanditRound(RoundSeen):
     """A round that answers questions about the values at some points, and no others."""
 
     def __init__(self, round: Round, points: tuple[jax.Array, ...]) -> None:
-        self.round, self.points = round, points
+        super().__init__(round)
+        self.points = points
 
     def loss(self, x: jax.Array) -> jax.Array:
         """f_t(x) at a point that was played."""
@@ -58,14 +59,6 @@ class BanditRound:
     def constraints(self, x: jax.Array) -> Linearisation:
         """g_t(x) at a point that was played, without Jacobian products."""
         return Linearisation(self.round.constraints(self._played(x)).values, _refuse, _refuse)
-
-    def project(self, x: jax.Array) -> jax.Array:
-        """The nearest point of the domain B."""
-        return self.round.project(x)
-
-    def minimise(self, direction: jax.Array) -> jax.Array:
-        """A point x of the domain B at which <direction, x> is smallest."""
-        return self.round.minimise(direction)
 
     def _played(self, x: jax.Array) -> jax.Array:
         if not any(x is point for point in self.points):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from ... import arguments
 from ...jaxpr.maxima import by_index
 from ..constraints import Linearisation
-from ..rounds import Round
+from ..rounds import Round, RoundSeen
 from .base import Feedback, feedback_dataclass
 
 
@@ -111,21 +111,14 @@ class Batched(Feedback):
         return BatchedRound(round, self.function, rows, weights)
 
 
-class BatchedRound:
+class BatchedRound(RoundSeen):
     """A round whose constraints are means over a batch of rows."""
 
     def __init__(
-        self, inner: Round, function: Callable[[jax.Array, Any], Any], rows: Any, weights: Any
+        self, round: Round, function: Callable[[jax.Array, Any], Any], rows: Any, weights: Any
     ) -> None:
-        self.inner, self.function, self.rows, self.weights = inner, function, rows, weights
-
-    def loss(self, x: jax.Array) -> jax.Array:
-        """f_t(x)."""
-        return self.inner.loss(x)
-
-    def gradient(self, x: jax.Array) -> jax.Array:
-        """A subgradient of f_t at x."""
-        return self.inner.gradient(x)
+        super().__init__(round)
+        self.function, self.rows, self.weights = function, rows, weights
 
     def _mean(self, x: jax.Array) -> jax.Array:
         values = jax.vmap(lambda row: jnp.ravel(jnp.asarray(self.function(x, row), x.dtype)))(
@@ -146,11 +139,3 @@ class BatchedRound:
             return slopes
 
         return Linearisation(values, lambda weights: pull(weights)[0], push)
-
-    def project(self, x: jax.Array) -> jax.Array:
-        """The nearest point of the domain B."""
-        return self.inner.project(x)
-
-    def minimise(self, direction: jax.Array) -> jax.Array:
-        """A point x of the domain B at which <direction, x> is smallest."""
-        return self.inner.minimise(direction)

@@ -11,7 +11,7 @@ from jax import lax
 
 from ... import arguments
 from ..constraints import Linearisation
-from ..rounds import Round
+from ..rounds import Round, RoundSeen, with_jacobian
 from .base import Feedback, feedback_dataclass
 
 
@@ -154,12 +154,13 @@ class Delayed(Feedback):
         )
 
 
-class DelayedRound:
+class DelayedRound(RoundSeen):
     """A round as it was measured, seen from the present decision: the linear models of loss and
     constraints."""
 
     def __init__(self, measured: Pending, round: Round) -> None:
-        self.measured, self.round = measured, round
+        super().__init__(round)
+        self.measured = measured
 
     def loss(self, x: jax.Array) -> jax.Array:
         """The linear model of the loss."""
@@ -171,21 +172,8 @@ class DelayedRound:
 
     def constraints(self, x: jax.Array) -> Linearisation:
         """The linear models of the constraints."""
-        jacobian = self.measured.jacobian
-
-        def push(direction: jax.Array) -> jax.Array:
-            return jnp.tensordot(jacobian, direction, axes=direction.ndim)
-
-        values = self.measured.excess + push(x - self.measured.x)
-        return Linearisation(values, lambda weights: jnp.tensordot(weights, jacobian, axes=1), push)
-
-    def project(self, x: jax.Array) -> jax.Array:
-        """The nearest point of the domain B."""
-        return self.round.project(x)
-
-    def minimise(self, direction: jax.Array) -> jax.Array:
-        """A point x of the domain B at which <direction, x> is smallest."""
-        return self.round.minimise(direction)
+        there = with_jacobian(self.measured.excess, self.measured.jacobian)
+        return there._replace(values=there.values + there.pushforward(x - self.measured.x))
 
 
 def _at(memory: Pending, slot: jax.Array, round: Round) -> DelayedRound:

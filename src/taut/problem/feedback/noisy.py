@@ -15,7 +15,7 @@ from ... import arguments, files
 from ...engine import register_dataclass
 from ...jax_internals import is_tracer
 from ..constraints import Linearisation
-from ..rounds import Round
+from ..rounds import Round, RoundSeen, with_jacobian
 from .base import Feedback, feedback_dataclass
 
 DISTRIBUTIONS = ("normal", "uniform")
@@ -176,12 +176,13 @@ class Noisy(Feedback):
         return NoisyRound(round, self, key, t)
 
 
-class NoisyRound:
+class NoisyRound(RoundSeen):
     """A round whose answers have errors. Asked twice about one decision, it gives the same
     answer."""
 
-    def __init__(self, inner: Round, noise: Noisy, key: jax.Array, t: jax.Array) -> None:
-        self.inner, self.noise, self.key, self.t = inner, noise, key, t
+    def __init__(self, round: Round, noise: Noisy, key: jax.Array, t: jax.Array) -> None:
+        super().__init__(round)
+        self.noise, self.key, self.t = noise, key, t
 
     def _error(self, name: str, x: jax.Array, shape: tuple[int, ...]) -> jax.Array | None:
         source: Noise | None = getattr(self.noise, name)
@@ -191,38 +192,29 @@ class NoisyRound:
 
     def loss(self, x: jax.Array) -> jax.Array:
         """f_t(x) with an error."""
-        error, value = self._error("loss", x, ()), self.inner.loss(x)
+        error, value = self._error("loss", x, ()), self.round.loss(x)
         return value if error is None else value + error
 
     def gradient(self, x: jax.Array) -> jax.Array:
         """A subgradient of f_t at x with an error."""
-        error, slope = self._error("loss_gradients", x, x.shape), self.inner.gradient(x)
+        error, slope = self._error("loss_gradients", x, x.shape), self.round.gradient(x)
         return slope if error is None else slope + error
 
     def constraints(self, x: jax.Array) -> Linearisation:
         """g_t(x) with errors, and Jacobian products of a Jacobian with errors."""
-        values, pull, push = self.inner.constraints(x)
+        values, pull, push = self.round.constraints(x)
         error = self._error("values", x, values.shape)
         if error is not None:
             values = values + error
         slopes = self._error("gradients", x, (*values.shape, *x.shape))
         if slopes is None:
             return Linearisation(values, pull, push)
+        _, pulled, pushed = with_jacobian(values, slopes)
         return Linearisation(
             values,
-            lambda weights: pull(weights) + jnp.tensordot(weights, slopes, axes=1),
-            lambda direction: (
-                push(direction) + jnp.tensordot(slopes, direction, axes=direction.ndim)
-            ),
+            lambda weights: pull(weights) + pulled(weights),
+            lambda direction: push(direction) + pushed(direction),
         )
-
-    def project(self, x: jax.Array) -> jax.Array:
-        """The nearest point of the domain B."""
-        return self.inner.project(x)
-
-    def minimise(self, direction: jax.Array) -> jax.Array:
-        """A point x of the domain B at which <direction, x> is smallest."""
-        return self.inner.minimise(direction)
 
 
 def _as_noise(name: str, value: Any, distribution: str) -> Any:

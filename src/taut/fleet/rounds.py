@@ -1,0 +1,298 @@
+"""The rounds of the members of a fleet: announced constraints are enforced, advice is taken, then
+data are revealed.
+
+A member begins its round when something of it is known before its decision. What it begins with is
+kept beside its state, which a refusal, another announcement or other advice leaves as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from .. import arguments
+from ..engine import Array
+from ..learners import Advised, Learner
+from ..play.advice import LAST, MISSING, check_advised
+from ..player.guards import not_finite
+from ..player.steps import heeded, revealed, skipped
+from ..problem.problem import Problem
+from .data import advice_of_members, joined
+from .members import Arrays, Id, Kinds, named
+
+if TYPE_CHECKING:
+    from .fleet import Fleet
+
+
+LOG = logging.getLogger("taut.fleet")
+Refused = dict[Id, str]
+"""The members whose data were refused, with the reasons."""
+
+
+def kinds_of_begun(learner: Learner, problem: Problem, state: list[Any]) -> Kinds:
+    """Return the arrays that members need beside those of their state, which are of these kinds."""
+    if problem.announced is None and not isinstance(learner, Advised):
+        return {}
+    return {f"begun/{i}": kind for i, kind in enumerate(state)} | {"is_begun": ((), bool)}
+
+
+def forget(fleet: Fleet, slots: Array) -> None:
+    """The members in these slots have not begun their round."""
+    if "is_begun" in fleet._members.arrays:
+        fleet._members.arrays["is_begun"][slots] = False
+    fleet._told.forget(slots)
+
+
+def has_begun(fleet: Fleet, slots: Array) -> Array:
+    """Return which members have begun their round."""
+    if "is_begun" not in fleet._members.arrays:
+        return np.zeros(len(slots), bool)
+    begun: Array = fleet._members.arrays["is_begun"][slots]
+    return begun
+
+
+def read(fleet: Fleet, part: Any, listed: list[Id], slots: Array) -> Array:
+    """Return a part of the state with which members play their round."""
+    if fleet.problem.announced is not None:
+        _begin(fleet, listed, slots)
+    own: Array = part.read(fleet._state, slots)
+    begun = np.flatnonzero(has_begun(fleet, slots))
+    if len(begun):
+        own = own.copy()
+        own[begun] = part.read(fleet._members.group("begun"), slots[begun])
+    return own
+
+
+def coming(fleet: Fleet, slots: Array) -> Array:
+    """Return the round about to be played, for each member."""
+    observed = fleet._columns.game.t.read(fleet._state, slots)
+    return np.asarray(observed + fleet._columns.skipped.read(fleet._state, slots), np.int64)
+
+
+def announce(fleet: Fleet, listed: list[Id], slots: Array, z: Any) -> Refused:
+    """Move decisions into announced constraints; return the members with bad data."""
+    data = fleet._data.announced(z, listed, fleet._members.rows("parameters", slots))
+    if fleet._announced_is_known:  # other data make no difference
+        return _take(fleet, listed, slots, data, None, None)
+    fleet._told.check(data)
+    refused = _take(fleet, listed, slots, data, None, None)
+    well = np.array([each not in refused for each in listed], bool)
+    fleet._told.keep(slots[well], jax.tree.map(lambda leaf: leaf[well], data))
+    return refused
+
+
+def _take(fleet: Fleet, listed: list[Id], slots: Array, *given: Any) -> Refused:
+    """Begin rounds from the state of members with announced data, advice and forecasts; return
+    those in whose numbers one is not finite."""
+    begun = fleet._members.group("begun")
+    faults = fleet._blocks.take(heeded, fleet._state, begun, slots, *given)
+    fleet._members.arrays["is_begun"][slots[faults == 0]] = True
+    return _refused(listed, coming(fleet, slots), faults)
+
+
+def advise(fleet: Fleet, listed: list[Id], slots: Array, advice: Any, forecast: Any) -> Refused:
+    """Take advice and forecasts; return the members with bad ones, who stay as they were."""
+    learner = check_advised(fleet.learner, None)
+    due, predicted = coming(fleet, slots), forecast is not None
+    rows, given, wrong = advice_of_members(advice, learner, fleet.problem, listed, predicted)
+    reasons = {
+        listed[i]: f"advice: got a value that is not finite in round {due[i]}; expected finite "
+        f"numbers. {MISSING}"
+        for i in np.flatnonzero(wrong)
+    }
+    said = (rows.astype(fleet._dtype), given) if rows.shape[1] else None
+    expected: Any = None
+    if predicted:
+        expected, bad = _forecast(fleet, forecast, listed, slots)
+        reasons |= {
+            listed[i]: f"forecast: got a value that is not finite in round {due[i]}; expected "
+            "finite numbers"
+            for i in np.flatnonzero(bad & ~wrong)
+        }
+        wrong = wrong | bad
+    if fleet.problem.announced is not None:
+        _begin(fleet, listed, slots)
+    well = np.flatnonzero(~wrong)
+    if len(well):
+        chosen = jax.tree.map(lambda leaf: leaf[well], (said, expected))
+        told: Any = None
+        if fleet._announced_is_known and fleet.problem.announced is not None:
+            told = joined(None, fleet._members.rows("parameters", slots[well]))
+        elif fleet.problem.announced is not None:
+            told = fleet._told.read(slots[well])
+        reasons |= _take(fleet, [listed[i] for i in well], slots[well], told, *chosen)
+    return reasons
+
+
+def _forecast(fleet: Fleet, forecast: Any, listed: list[Id], slots: Array) -> tuple[Any, Array]:
+    """Return predicted data with a row for each member and whether they are known, and whose are
+    not finite."""
+    bad = np.zeros(len(slots), bool)
+    if isinstance(forecast, str):
+        arguments.one_of("forecast", forecast, (LAST,))
+        return _last(fleet, listed, slots), bad
+    try:
+        data = fleet._data.arranged(forecast, listed, fleet._members.rows("parameters", slots))
+        data, _ = fleet._data.cast(data)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"forecast: {error}") from error
+    for leaf in jax.tree.leaves(data):
+        bad |= ~np.isfinite(leaf.reshape(len(slots), -1)).all(axis=1)
+    return (data, np.ones(len(slots), bool)), bad
+
+
+def _last(fleet: Fleet, listed: list[Id], slots: Array) -> tuple[Any, Array] | None:
+    """Return what members observed last, with their present parameters, and who observed something;
+    None if nobody did."""
+    known = fleet._last_data.known(slots)
+    lost = ~known & (fleet._columns.game.t.read(fleet._state, slots) > 1)
+    if lost.any():
+        raise ValueError(
+            f"forecast: got {LAST!r}, but the last data of "
+            f"{named([listed[i] for i in np.flatnonzero(lost)])} were not saved; expected "
+            "predicted data"
+        )
+    data, parameters = fleet._last_data.read(slots), fleet._members.rows("parameters", slots)
+    if data is None:
+        return None
+    return ({**data, **parameters} if parameters else data), known
+
+
+def _begin(fleet: Fleet, listed: list[Id], slots: Array) -> None:
+    """Enforce the announced constraints of members who have not begun their round."""
+    waiting = np.flatnonzero(~has_begun(fleet, slots))
+    if not len(waiting):
+        return
+    chosen, slots = [listed[i] for i in waiting], slots[waiting]
+    if not fleet._announced_is_known:
+        raise TypeError(
+            f"decisions: the announced constraints of {named(chosen)} are not known; call "
+            "fleet.announce(ids, z) before"
+        )
+    data = joined(None, fleet._members.rows("parameters", slots))
+    _take(fleet, chosen, slots, data, None, None)
+
+
+def observe(fleet: Fleet, listed: list[Id], slots: Array, z: Any, rounds: Any) -> Refused:
+    """Reveal a round; return the members that were refused."""
+    data = fleet._data.arranged(z, listed, fleet._members.rows("parameters", slots))
+    data, row = fleet._data.cast(data)
+    due = coming(fleet, slots)
+    reasons = _unexpected(listed, due, rounds)
+    if fleet.problem.announced is not None:
+        reasons |= _not_announced(fleet, listed, slots, _others(listed, reasons), data)
+    if reasons:
+        playing = _others(listed, reasons)
+        slots, due, listed = slots[playing], due[playing], [listed[i] for i in playing]
+        data = jax.tree.map(lambda leaf: leaf[playing], data)
+    faults = fleet._blocks.take(revealed, _source(fleet, slots), fleet._state, slots, data)
+    accepted = slots[faults == 0]
+    if isinstance(fleet.learner, Advised):
+        fleet._last_data.keep(accepted, jax.tree.map(lambda leaf: leaf[faults == 0], data))
+    fleet._members.arrays["changed"][accepted] = True
+    forget(fleet, accepted)
+    if len(accepted):
+        fleet._data.types.remember(row)
+    return reasons | _refused(listed, due, faults)
+
+
+def _others(listed: list[Id], reasons: Refused) -> Array:
+    """Return the places of members who were not refused."""
+    if not reasons:
+        return np.arange(len(listed))
+    return np.array([i for i, each in enumerate(listed) if each not in reasons], int)
+
+
+def _source(fleet: Fleet, slots: Array) -> Arrays:
+    """Return the arrays from which members play: as they began, or their state."""
+    state, begun = fleet._state, fleet._members.group("begun")
+    if not begun:
+        return state
+    waiting = slots[~has_begun(fleet, slots)]
+    for array, own in zip(begun, state, strict=True):
+        array[waiting] = own[waiting]
+    return begun
+
+
+def _unexpected(listed: list[Id], due: Array, given: Any) -> Refused:
+    """Return why members are refused whose round is not the given one."""
+    if given is None:
+        return {}
+    array = arguments.as_array("rounds", given)
+    if array.dtype.kind not in "iu" or array.shape not in ((), due.shape):
+        raise TypeError(
+            f"rounds: got {arguments.shown(given)}; expected a whole number, or one for each of "
+            f"{len(due)} members"
+        )
+    told = np.broadcast_to(array, due.shape)
+    return {
+        listed[i]: f"rounds: got {told[i]}; expected {due[i]}, the round that comes next"
+        for i in np.flatnonzero(told != due)
+    }
+
+
+def _not_announced(
+    fleet: Fleet, listed: list[Id], slots: Array, playing: Array, data: Any
+) -> Refused:
+    """Return why those at the places `playing` are refused whose announced constraints are not
+    known, or whose data differ from what was announced. Constraints that need no data are
+    enforced."""
+    waiting = playing[~has_begun(fleet, slots[playing])]
+    reasons = {}
+    if fleet._announced_is_known:
+        _begin(fleet, [listed[i] for i in waiting], slots[waiting])
+    else:
+        why = "z: the announced constraints of the round are not known; expected "
+        reasons = {listed[i]: f"{why}fleet.announce(ids, z) before" for i in waiting}
+        playing = np.setdiff1d(playing, waiting)
+    announced = dict(jax.tree_util.tree_flatten_with_path(fleet._told.read(slots))[0])
+    told = fleet._told.known(slots)
+    for path, leaf in jax.tree_util.tree_flatten_with_path(data)[0]:
+        kept = announced.get(path, leaf)
+        same = np.zeros(leaf.shape, bool) if kept.shape != leaf.shape else kept == leaf
+        differs = told & ~same.reshape(len(slots), -1).all(axis=1)
+        for i in playing[differs[playing]]:
+            reasons[listed[i]] = (
+                f"z{jax.tree_util.keystr(path)}: got {arguments.entries(leaf[i])}; expected "
+                f"{arguments.entries(kept[i])}, as was announced"
+            )
+    return reasons
+
+
+def skip(fleet: Fleet, listed: list[Id], slots: Array) -> None:
+    """Count a round of which nothing was observed; the decision was played nevertheless."""
+    if fleet._columns.game.previous is not None and fleet.problem.announced is not None:
+        _begin(fleet, listed, slots)
+    nothing = np.full(len(slots), -1, np.int32)
+    fleet._blocks.take(skipped, _source(fleet, slots), fleet._state, slots, nothing)
+    forget(fleet, slots)
+    fleet._members.arrays["changed"][slots] = True
+
+
+def _refused(listed: list[Id], rounds: Array, faults: Array) -> Refused:
+    """Return why members were refused.
+
+    Arguments:
+        listed: the members.
+        rounds: the round that each was to play.
+        faults: for each, one bit for each name of `FAULTS` that is not finite.
+    """
+    wrong = np.flatnonzero(faults)
+    return {listed[i]: not_finite(int(faults[i]), int(rounds[i]))[1] for i in wrong}
+
+
+def tell(reasons: Refused) -> Refused:
+    """Warn of refused members, and return them."""
+    if reasons:
+        who, why = named(list(reasons)), next(iter(reasons.values()))
+        LOG.warning("refused %d members: %s (%s)", len(reasons), who, why)
+        warnings.warn(
+            f"refused the members {who}, who stay as they were ({why})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return reasons
