@@ -15,6 +15,7 @@ import taut
 import taut.play.simulation
 from taut.play.buffers import aligned
 from taut.play.compile import Executable
+from taut.play.loop import Span
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
 MARK = "xla_cpu_small_call"
@@ -30,6 +31,12 @@ class Chunk(NamedTuple):
     def play(self) -> None:
         """Play the rounds of the chunk and wait for them."""
         jax.block_until_ready(self.executable(*self.arguments))
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are played."""
+        _, _, _, span, _ = self.arguments
+        return int(Span(*span).rounds)
 
     @property
     def program(self) -> Any:

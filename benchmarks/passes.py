@@ -138,7 +138,7 @@ def _simulated(cell: Cell, case: Case, learner: Any, names: tuple[str, ...]) -> 
         began = time.process_time()
         chunk = chunk_of(learner, case.problem, stream, **options)
         took = time.process_time() - began
-    rounds = int(chunk.arguments[-1].rounds)
+    rounds = chunk.rounds
     return Variant(
         chunk=chunk,
         call=call,

@@ -1,6 +1,7 @@
 """Averaged rows: conformance, three rounds, recursions in NumPy, and bounds on many seeds under
 noise."""
 
+from dataclasses import replace
 from functools import cache
 from math import log, sqrt
 

@@ -23,7 +23,7 @@ from ..play import round as rounds
 from ..play.compile import Executables
 from ..play.packing import Packing, as_arrays
 from ..play.round import Game
-from ..player.steps import SHORT, Layout, PlayerState, Step, begun, taken
+from ..player.steps import SHORT, Layout, PlayerState, Step, begun
 from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from .members import Arrays, Id, hash_of
@@ -221,7 +221,8 @@ def _step_of_row(
     step: Step, layout: Layout, fixed: Any, row: Any, given: Any
 ) -> tuple[Any, jax.Array]:
     """Take a step with one member; if something is not finite, it stays as it was."""
-    after, told = taken(step, layout, fixed, row, given)
+    game, learner, stated = layout.fixed.unpack(fixed)
+    after, told = step(learner, game, stated, layout.state.unpack(row), *given)
     packed, bits = layout.state.pack(after, xp=jnp), jnp.asarray(told.flags, jnp.int32)
     kept = jax.tree.map(lambda a, b: jnp.where(bits == 0, a, b), packed, tuple(row))
     return list(kept), bits

@@ -31,7 +31,6 @@ from ..player.file import (
     described,
     differences,
     fingerprint_of,
-    other_domain,
 )
 from ..problem.problem import Problem
 from .members import Id, ids_from_arrays, ids_to_arrays
@@ -227,11 +226,7 @@ def from_bytes(kind: type[Fleet], content: bytes, problem: Problem, learner: Any
 def _check_problem(problem: Problem, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
     """Refuse a problem that is not that of the fleet."""
     arguments.instance("problem", problem, Problem, "taut.Problem(...)")
-    if text := other_domain(problem, about):
-        raise ValueError(text)
-    names, dtype = problem.constraint_names, np.dtype(about["dtype"])
-    saved = _group(arrays, "problem")
-    other = differences(problem, names, about["problem"], saved, dtype)
+    other = differences(problem, about, _group(arrays, "problem"))
     if other.all:
         raise ValueError(f"{'. '.join(other.all)}. The fleet was saved with another problem")
 

@@ -157,13 +157,13 @@ class Averaged(Learner):
         arguments.one_of("rows", rows, ROWS)
         rounds = arguments.count("horizon", horizon)
         radius, diameter = sizes(domain, constants)
-        (slope,) = constants.need("loss_lipschitz")
+        (slope,) = constants.positive("loss_lipschitz")
         held = (
             max(1, round(rounds ** (1 / 3))) if block is None else arguments.count("block", block)
         )
         held = held if rows == "convex" else 1
         (bend,) = constants.need("constraint_smoothness") if rows == "smooth" else (None,)
-        eta = radius / (arguments.positive("loss_lipschitz", slope) * math.sqrt(-(-rounds // held)))
+        eta = radius / (slope * math.sqrt(-(-rounds // held)))
         one = constants.constraint_count == 1
         inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")
         return cls(inner, rounds, sigma, gradient_sigma, bend, held, rows)

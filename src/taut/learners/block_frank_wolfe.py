@@ -107,15 +107,13 @@ class BlockFrankWolfe(Learner):
         block: int | None = None,
     ) -> BlockFrankWolfe:
         """B = sqrt(T) rounded to a whole number, eta = D / (G_f sqrt(T B)), c = 1 / (2 G_g^2)."""
-        loss_slope, slope = constants.need(*NEEDS[1:])
+        loss_slope, slope = constants.positive(*NEEDS[1:])
         horizon = arguments.count("horizon", horizon)
         length = (
             max(2, round(math.sqrt(horizon)))
             if block is None
             else arguments.count("block", block, least=2)
         )
-        loss_slope = arguments.positive("loss_lipschitz", loss_slope)
-        slope = arguments.positive("constraint_lipschitz", slope)
         eta = sizes(domain, constants)[1] / (loss_slope * math.sqrt(horizon * length))
         return cls(eta, 1 / (2 * slope**2), length)
 

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import arguments
 from ..problem.constants import Constants
 from .clipped_bounds import Split, clipped_regret, clipped_violation, error_bound_violation
 from .theorem import Count, Positive, Steps, error_bound_from_slater, formula, range_of_losses
@@ -84,8 +83,7 @@ def optimal_parameters(
     of the two optima is returned.
     """
     radius, loss, slope, count = constants.need(*_NEEDED)
-    loss = arguments.positive("loss_lipschitz", loss)
-    slope = arguments.positive("constraint_lipschitz", slope)
+    loss, slope = constants.positive("loss_lipschitz", "constraint_lipschitz")
     spread = range_of_losses(constants.loss_range, loss, 2 * radius)
     least = count * slope**2 / 2
 

@@ -17,7 +17,6 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.domains.base import finfo
@@ -58,8 +57,8 @@ class CVVPro(StepsFromDecision, Learner):
     @classmethod
     def tuned(cls, constants: Constants, domain: Domain | None = None) -> CVVPro:
         """alpha = 2 G_f / D."""
-        (slope,) = constants.need("loss_lipschitz")
-        return cls(2 * arguments.positive("loss_lipschitz", slope) / sizes(domain, constants)[1])
+        (slope,) = constants.positive("loss_lipschitz")
+        return cls(2 * slope / sizes(domain, constants)[1])
 
     def init(self, x1: jax.Array, count: int) -> State:
         """Play x1 first."""

@@ -109,12 +109,8 @@ class DualMirror(Learner):
         rho is the slack of the decision that uses nothing, so it is the Slater constant of the
         problem.
         """
-        reward, height, count, rate = constants.need(*NEEDS)
+        reward, height, count, rate = constants.positive(*NEEDS)
         horizon = arguments.count("horizon", horizon)
-        reward, height = (
-            arguments.positive("loss_range", reward),
-            arguments.positive("constraint_range", height),
-        )
         return cls(reward / (rate * height * math.sqrt(count * horizon)), float(horizon))
 
     def init(self, x1: jax.Array, count: int) -> BudgetState:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
@@ -95,9 +94,7 @@ class NoSlater(Learner):
         regulariser: float = 1.0,
     ) -> NoSlater:
         """The published parameters; no horizon is needed."""
-        reach, slope = constants.need("constraint_range", "constraint_lipschitz")
-        reach = arguments.positive("constraint_range", reach)
-        slope = arguments.positive("constraint_lipschitz", slope)
+        reach, slope = constants.positive("constraint_range", "constraint_lipschitz")
         return cls(reach, slope, sizes(domain, constants)[1], gain, regulariser)
 
     def init(self, x1: jax.Array, count: int) -> NoSlaterState:

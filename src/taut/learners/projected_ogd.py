@@ -79,8 +79,8 @@ class ProjectedOGD(StepsFromDecision, Learner):
 
         With a `horizon`, the constant step D / (G_f sqrt(T)): regret <= G_f D sqrt(T).
         """
-        (slope,) = constants.need("loss_lipschitz")
-        scale = float(_checked(feasible).diameter) / arguments.positive("loss_lipschitz", slope)
+        (slope,) = constants.positive("loss_lipschitz")
+        scale = float(_checked(feasible).diameter) / slope
         if horizon is None:
             return cls(InverseRoot(scale), feasible)
         return cls(Constant(scale / math.sqrt(arguments.count("horizon", horizon))), feasible)

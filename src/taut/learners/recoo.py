@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
@@ -66,8 +65,8 @@ class Recoo(StepsFromDecision, Learner):
     @classmethod
     def tuned(cls, constants: Constants, domain: Domain | None = None) -> Recoo:
         """alpha_t = sqrt(t) G_f / D."""
-        (slope,) = constants.need("loss_lipschitz")
-        return cls(sizes(domain, constants)[1] / (2 * arguments.positive("loss_lipschitz", slope)))
+        (slope,) = constants.positive("loss_lipschitz")
+        return cls(sizes(domain, constants)[1] / (2 * slope))
 
     def init(self, x1: jax.Array, count: int) -> RecooState:
         """Play x1 first, with a queue of 1."""

@@ -214,23 +214,21 @@ class SaddlePoint(StepsFromDecision, Learner):
         self, eta: PowerLaw | None, theta: PowerLaw, setting: Setting, horizon: int
     ) -> Iterator[Guarantee]:
         source = "Proposition 5" if self.clipped else "Jenatton et al., Theorem 1"
-        known, quantity = setting.constants, "violation" if self.clipped else "excess"
-        if known.constraint_count != 1 or eta is None or eta.shift != 0:
+        if setting.constants.constraint_count != 1 or eta is None or eta.shift != 0:
             yield Guarantee.none(
                 "regret", source, "one aggregated constraint and a step eta / t^beta are needed"
             )
             return
         numbers: dict[str, Any] = {"horizon": horizon, "theta": theta.scale, "beta": theta.beta}
         rests: tuple[str, ...] = (*BASE, "constraint_count")
-        regret: Callable[..., float]
-        excess: Callable[..., float]
+        regret: Callable[..., float] = jenatton_regret
+        excess: Callable[..., float] = jenatton_excess
         if eta.beta == 1 and not setting.less_convex_than(1 / eta.scale):
             numbers |= {"strong_convexity": 1 / eta.scale}
             rests = (*rests, "strong_convexity")
             regret, excess = jenatton_strong_regret, jenatton_strong_excess
         elif eta.beta == theta.beta:
             numbers |= {"eta": eta.scale}
-            regret, excess = jenatton_regret, jenatton_excess
         else:
             why = (
                 "eta and theta must fall with the same power of t, or eta as 1 / (H t) for "
@@ -239,6 +237,7 @@ class SaddlePoint(StepsFromDecision, Learner):
             yield Guarantee.none("regret", source, why)
             return
         yield setting.evaluate("regret", regret, source, (), rests, **numbers)
+        quantity = "violation" if self.clipped else "excess"
         yield setting.evaluate(quantity, excess, source, (), rests, **numbers)
 
     def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:

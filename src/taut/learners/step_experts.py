@@ -123,10 +123,8 @@ class StepExperts(Learner):
                 its largest possible value.
             cuts: whether copies project onto the half-space.
         """
-        loss_slope, slope = constants.need(*NEEDS[1:])
+        loss_slope, slope = constants.positive(*NEEDS[1:])
         horizon, across = arguments.count("horizon", horizon), sizes(domain, constants)[1]
-        loss_slope = arguments.positive("loss_lipschitz", loss_slope)
-        slope = arguments.positive("constraint_lipschitz", slope)
         if penalty is None:
             kappa = constants.error_bound
             if kappa is None:

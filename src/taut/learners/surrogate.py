@@ -60,7 +60,6 @@ from .theorem import (
 )
 
 CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz")
-SLOPES = ("loss_lipschitz", "constraint_lipschitz")
 
 
 class Potential:
@@ -293,8 +292,7 @@ class StrongSurrogate(Learner):
     @classmethod
     def tuned(cls, constants: Constants, horizon: int) -> StrongSurrogate:
         """V = 8 G_g^2 ln(eT) / H; G_f does not enter."""
-        slope, modulus = constants.need("constraint_lipschitz", "strong_convexity")
-        slope = arguments.positive("constraint_lipschitz", slope)
+        slope, modulus = constants.positive("constraint_lipschitz", "strong_convexity")
         logarithm = 1 + math.log(arguments.count("horizon", horizon))
         return cls(8 * slope**2 * logarithm / modulus, modulus)
 
@@ -404,10 +402,8 @@ def _adagrad(diameter: Any, squares: jax.Array) -> jax.Array:
 
 def _scales(constants: Constants, domain: Domain | None) -> tuple[float, float, float]:
     """b_f, b_g and D."""
-    loss_slope, slope = constants.need(*SLOPES)
+    loss_slope, slope = constants.positive("loss_lipschitz", "constraint_lipschitz")
     across = sizes(domain, constants)[1]
-    loss_slope = arguments.positive("loss_lipschitz", loss_slope)
-    slope = arguments.positive("constraint_lipschitz", slope)
     return 1 / (2 * loss_slope * across), 1 / (2 * slope * across), across
 
 

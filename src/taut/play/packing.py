@@ -107,11 +107,12 @@ class Packing(NamedTuple):
 
     def unpack(self, arrays: Packed) -> Any:
         """Return the tree. Works on NumPy and JAX arrays."""
-        leaves = [place.read(arrays) for place in self.places]
-        for i, place in enumerate(self.places):
+        leaves = []
+        for place in self.places:
+            leaf = place.read(arrays)
             if place.key is not None:
-                numbers = jnp.asarray(leaves[i], jnp.uint32)
-                leaves[i] = jax.random.wrap_key_data(numbers, impl=place.key)
+                leaf = jax.random.wrap_key_data(jnp.asarray(leaf, jnp.uint32), impl=place.key)
+            leaves.append(leaf)
         return jax.tree.unflatten(self.structure, leaves)
 
 
@@ -123,7 +124,7 @@ def as_arrays(learner: Learner, floating: Any) -> Learner:
     """Return the learner with its parameters as arrays of one float type, so that all of them share
     a compiled program."""
     leaves, structure = jax.tree.flatten(learner)
-    if any(leaf is learner for leaf in leaves):
+    if len(leaves) == 1 and leaves[0] is learner:
         raise TypeError(
             f"{type(learner).__name__} is not registered as a JAX pytree. Add the decorator "
             "@taut.learner_dataclass to the class."

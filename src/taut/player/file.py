@@ -44,7 +44,6 @@ FORMAT = 5
 """The only format that is read."""
 PROBES = 6
 """Decisions at which loss and constraints are evaluated, each with data of its own."""
-NAMES = ("coordinate_names", "constraint_names")
 PARTS = ("state", "totals", "extremes", "history", "first", "missing", "problem", "last")
 
 
@@ -136,9 +135,9 @@ def loaded(
     given = _saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
     options = {"limits": limits, "on_refuted": on_refuted}
     try:
-        changes = migration.changes(problem, saved, arrays)
+        changed = differences(problem, saved, as_parts(arrays)["problem"])
         kept = learner is None or files.same(files.pack(learner), saved["learner"])
-        if not changes.any and not renamed and kept:  # nothing has to be migrated
+        if not changed.all and not renamed and kept:  # nothing has to be migrated
             return revived(files.unpack(saved["learner"]), problem, saved, arrays, given, **options)
     except files.OtherState as error:
         if renamed is None:
@@ -150,8 +149,8 @@ def loaded(
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
     if renamed is None:
-        raise ValueError(f"{'. '.join(changes.texts)}. Pass migrate=True to go on with it ({came})")
-    return migration.migrated(problem, saved, arrays, changes, renamed, learner, given, options)
+        raise ValueError(f"{'. '.join(changed.all)}. Pass migrate=True to go on with it ({came})")
+    return migration.migrated(problem, saved, arrays, changed, renamed, learner, given, options)
 
 
 def unpickled(
@@ -282,20 +281,17 @@ def as_parts(arrays: Mapping[str, Array]) -> dict[str, dict[str, Array]]:
     return parts
 
 
-def _opened(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, Array], str]:
-    """Read a file, or the bytes of one. Returns header, arrays, and how errors call the source."""
-    if isinstance(source, bytes):
-        shown = f"{len(source)} bytes"
-        return *storage.arrays_from_bytes(source, "content", shown), f"content: got {shown}"
-    return *storage.read_arrays(arguments.path("path", source)), f"path: got {source}"
-
-
 def _read(
     source: str | Path | bytes, learner: Any = None
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
     """Read a file, or the bytes of one, and check that its header is one of a player, and by this
-    learner if one is given. Returns what `_opened` does."""
-    saved, arrays, came = _opened(source)
+    learner if one is given. Returns header, arrays, and how errors call the source."""
+    if isinstance(source, bytes):
+        shown, came = f"{len(source)} bytes", f"content: got {len(source)} bytes"
+        saved, arrays = storage.arrays_from_bytes(source, "content", shown)
+    else:
+        came = f"path: got {source}"
+        saved, arrays = storage.read_arrays(arguments.path("path", source))
     what, number = saved.get("what"), saved.get("format")
     if what != "player" or type(number) is not int or number != FORMAT:
         raise ValueError(
@@ -333,15 +329,6 @@ def check_precision(came: str, saved: Mapping[str, Any], more: str = "") -> None
         raise ValueError(
             f'{came} in {dtype}; expected jax.config.update("jax_enable_x64", True) before it{more}'
         )
-
-
-def other_domain(problem: Problem, saved: Mapping[str, Any]) -> str:
-    """Say how the domain of a problem differs from that in a header; empty if it is the same."""
-    if files.same(problem.domain.to_dict(), saved["domain"]):
-        return ""
-    return (
-        f"problem: got the domain {problem.domain!r}; expected that in the file: {saved['domain']}"
-    )
 
 
 def check_size(
@@ -438,10 +425,10 @@ def _excess(problem: Problem, x: Array, given: Any) -> Array:
 
 
 class Differences(NamedTuple):
-    """What differs between a problem and the tag of a file; empty if nothing does."""
+    """What differs between a problem and that of a file, in sentences; empty if nothing does."""
 
+    domain: str = ""
     names: tuple[str, ...] = ()
-    """Sentences about names."""
     shape: str = ""
     loss: str = ""
     constraints: str = ""
@@ -449,38 +436,31 @@ class Differences(NamedTuple):
     @property
     def all(self) -> tuple[str, ...]:
         """All sentences."""
-        return tuple(
-            text for text in (*self.names, self.shape, self.loss, self.constraints) if text
-        )
+        texts = (self.domain, *self.names, self.shape, self.loss, self.constraints)
+        return tuple(filter(None, texts))
 
 
 def differences(
-    problem: Problem,
-    names: tuple[str, ...] | None,
-    tag: Mapping[str, Any],
-    saved: Mapping[str, Array],
-    dtype: Any,
+    problem: Problem, header: Mapping[str, Any], saved: Mapping[str, Array]
 ) -> Differences:
-    """Compare a problem with the tag and the fingerprint of a file; ValueError if the tag is
-    damaged.
-
-    Arguments:
-        problem: the problem.
-        names: the names of its constraints; None if they are not known.
-        tag: the part "problem" of its header.
-        saved: what `fingerprint` returned.
-        dtype: the float type of the player.
-    """
-    texts = []
-    for what, own in zip(NAMES, (problem.coordinate_names, names), strict=True):
-        other = tag.get(what)
+    """Compare a problem with the header and the fingerprint of a file; ValueError if the header is
+    damaged."""
+    tag, texts, domain = header["problem"], [], ""
+    if not files.same(problem.domain.to_dict(), header["domain"]):
+        domain = (
+            f"problem: got the domain {problem.domain!r}; expected that in the file: "
+            f"{header['domain']}"
+        )
+    for what in ("coordinate_names", "constraint_names"):
+        own, other = getattr(problem, what), tag.get(what)
         if other is not None and own is not None and list(own) != list(other):
             texts.append(f"{what}: got {list(own)}; expected {list(other)}, as in the file")
     shape = tuple(tag.get("shape", ()))
     if shape != problem.domain.shape:
         text = f"problem: got decisions of shape {problem.domain.shape}; expected {shape}"
-        return Differences(tuple(texts), text)
-    return Differences(tuple(texts), "", *_other_values(problem, tag, saved, dtype))
+        return Differences(domain, tuple(texts), text)
+    values = _other_values(problem, tag, saved, np.dtype(header["dtype"]))
+    return Differences(domain, tuple(texts), "", *values)
 
 
 def _other_values(

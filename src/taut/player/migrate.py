@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +24,7 @@ from ..play.with_feedback import through
 from ..problem.domains import Domain
 from ..problem.domains.base import domain_from_dict
 from ..problem.problem import Problem
-from .file import Differences, as_parts, check_size, differences, other_domain
+from .file import Differences, as_parts, check_size
 from .memory import MissingRounds
 from .steps import with_room
 
@@ -36,24 +36,6 @@ LOG = logging.getLogger("taut.player")
 TOUCHING = 1e-6
 """A cut that excludes feasible decisions by less than this share of the diameter is moved until it
 excludes none."""
-
-
-class Changes(NamedTuple):
-    """How a problem differs from that of a file."""
-
-    domain: str
-    """Empty if it is the same."""
-    other: Differences
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """What differs, in sentences."""
-        return (*filter(None, [self.domain]), *self.other.all)
-
-    @property
-    def any(self) -> bool:
-        """Whether something differs."""
-        return bool(self.texts)
 
 
 def as_names(migrate: Any) -> dict[str, str] | None:
@@ -68,19 +50,11 @@ def as_names(migrate: Any) -> dict[str, str] | None:
     return {} if arguments.flag("migrate", migrate) else None
 
 
-def changes(problem: Problem, saved: Mapping[str, Any], arrays: Mapping[str, Array]) -> Changes:
-    """Compare a problem with that of a file."""
-    dtype, parts = np.dtype(saved["dtype"]), as_parts(arrays)
-    names = problem.constraint_names
-    other = differences(problem, names, saved["problem"], parts["problem"], dtype)
-    return Changes(other_domain(problem, saved), other)
-
-
 def migrated(
     problem: Problem,
     saved: Mapping[str, Any],
     arrays: Mapping[str, Array],
-    changed: Changes,
+    changed: Differences,
     renamed: Mapping[str, str],
     learner: Learner | None,
     feedback: Any,
@@ -151,7 +125,7 @@ def migrated(
     player._missing = MissingRounds(migrated=rounds)
     player._history.restore({}, rounds)
     notes.append(f"totals and history of the {rounds} rounds before: they are of another problem")
-    player.migration = (*saved.get("migration", ()), *changed.texts, *notes)
+    player.migration = (*saved.get("migration", ()), *changed.all, *notes)
     for note in notes:
         LOG.warning("not taken over: %s", note, extra={"taut_event": "migrated"})
     return player
@@ -239,7 +213,7 @@ def _resized(learner: Learner, before: Domain, problem: Problem, notes: list[str
 
 
 def _taken(
-    player: Player, own: Any, old: Any, place: Array, changed: Changes, notes: list[str]
+    player: Player, own: Any, old: Any, place: Array, changed: Differences, notes: list[str]
 ) -> Any:
     """Return the state of the new player with what is taken over from the old one."""
     if not isinstance(own, HalfSpaceState) or not isinstance(old, HalfSpaceState):
@@ -266,7 +240,7 @@ def _taken(
     gone = np.setdiff1d(np.arange(normals.shape[1]), place)
     hold, highest = np.zeros(len(kept), bool), offsets
     problem = player.problem
-    if not changed.other.constraints and not changed.other.shape:
+    if not changed.constraints and not changed.shape:
         hold, highest = kept, offsets
     elif not problem.constraints.takes_data:
         hold, highest = _that_hold(problem, moved, offsets, kept)

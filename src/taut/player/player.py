@@ -124,13 +124,15 @@ class Player(Displayed):
             raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")
         self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
         check_covered(learner, self.feedback, unproven)
-        check_announced((learner,), problem, feedback=self.feedback)
+        if problem.announced is not None:
+            check_announced((learner,), problem, feedback=self.feedback)
         counts = (
             constraint_count(problem, count, "Player"),
             constraint_count(problem, announced_count, "Player", announced=True),
         )
-        own = 0 if problem.scored_constraints is problem.announced else counts[0]
-        self._count = counts[1] + own
+        self._count = sum(counts)
+        if problem.announced is not None and problem.scored_constraints is problem.announced:
+            self._count = counts[1]
         first = first_decision(problem, x1)
         self._dtype, self._shape = np.dtype(first.dtype), problem.domain.shape
         self._first = np.asarray(first, float).ravel()
@@ -187,13 +189,18 @@ class Player(Displayed):
         """Begin with a state that has so many slots, if it grows, and fix how it is packed."""
         self._room, problem = room, self.problem
         sized = self.learner if room is None else with_room(self.learner, room)
-        ready = as_arrays(through(sized, self.feedback), self._dtype)
+        short = sized
+        if self.feedback is not None:
+            sized = short = through(sized, self.feedback)
+        elif isinstance(sized, Shortens):
+            short = sized.shortened()
+        ready = as_arrays(sized, self._dtype)
         if is_random(ready):
             key = first_key() if key is None else key
-        game, start = Game.of(problem), shared_start(problem, None, first)
+        game = Game.of(problem)
+        start = shared_start(problem, None, first) if problem.previous else None
         state = begun(rounds.init(ready, game, first, (counts[0], self._count), key, start))
-        short = sized.shortened() if isinstance(sized, Shortens) and not self.feedback else sized
-        self._fixed = game, as_arrays(through(short, self.feedback), self._dtype)
+        self._fixed = game, as_arrays(short, self._dtype)
         packing = Packing.of(state, self._dtype, self._seen.stop)
         fixed = Packing.of((*self._fixed, self._stated), self._dtype)
         whole = Packing.of((game, ready, self._stated), self._dtype)

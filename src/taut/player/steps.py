@@ -279,19 +279,12 @@ def _of_player(
 
 def _packed(step: Step, layout: Layout, fixed: Any, state: Any, given: Any) -> tuple[Any, ...]:
     """Take a step from packed arrays to packed arrays."""
-    after, told = taken(step, layout, fixed, state, given)
+    game, learner, stated = layout.fixed.unpack(fixed)
+    after, told = step(learner, game, stated, layout.state.unpack(state), *given)
     flags, loss = jnp.asarray(told.flags, after.x.dtype), jnp.asarray(told.loss, after.x.dtype)
     parts = [flags[None], loss[None], told.excess, told.x.ravel(), told.extremes]
     header = jnp.concatenate(parts)
     return layout.state.pack(after, header, jnp)
-
-
-def taken(
-    step: Step, layout: Layout, fixed: Any, state: Any, given: Any
-) -> tuple[PlayerState, Outcome]:
-    """Take a step from packed arrays."""
-    game, learner, stated = layout.fixed.unpack(tuple(fixed))
-    return step(learner, game, stated, layout.state.unpack(tuple(state)), *given)
 
 
 def begun(game: GameState) -> PlayerState:
