@@ -44,6 +44,8 @@ UNARY = {
         *("neg", "rsqrt", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh"),
     )
 } | {
+    # JAX before 0.12 writes it with other operations.
+    **({"1 - x^2": lax.one_minus_square} if hasattr(lax, "one_minus_square") else {}),
     "copy": jnp.copy,
     "stop_gradient": lax.stop_gradient,
     "round to even": lambda x: lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN),

@@ -113,47 +113,11 @@ def test_learners_name_the_parameter_that_is_wrong(card):
                 dataclasses.replace(learner, **{parameter.name: bad})
 
 
-DEFAULTS = {
-    "AdaGradNorm": {"start_up": 0.0, "clip": 2.0},
-    "Averaged": {
-        "sigma": None,
-        "gradient_sigma": 0.0,
-        "smoothness": None,
-        "block": 1,
-        "rows": "affine",
-    },
-    "HalfSpace": {
-        "margin": 0.0,
-        "memory": 0,
-        "sweeps": 2,
-        "joint": False,
-        "rows": "largest",
-        "life": None,
-    },
-    "Inverse": {"shift": 0.0},
-    "InverseRoot": {"shift": 0.0},
-    "NoSlater": {"gain": 1.0, "regulariser": 1.0},
-    "Power": {"shift": 0.0, "exponent": 0.5},
-    "Reciprocal": {"shift": 0.0},
-    "StepExperts": {"count": 1, "cuts": True},
-}
-
-
 def test_schedules_without_values_or_gradients_say_so():
     with pytest.raises(TypeError, match=r"^Schedule: got a schedule without values"):
         schedules.Schedule()(jnp.asarray(1), jnp.float64)
     with pytest.raises(TypeError, match="the learner must call `with_gradient`"):
         schedules.AdaGradNorm(1.0)(jnp.asarray(1), jnp.float64)
-
-
-@pytest.mark.parametrize("name", DEFAULTS)
-def test_parameters_that_are_not_given(name):
-    declared = inspect.signature(
-        getattr(schedules, name, None) or getattr(taut.learners, name)
-    ).parameters.values()
-    assert {one.name: one.default for one in declared if one.default is not one.empty} == DEFAULTS[
-        name
-    ]
 
 
 def test_saddle_point_methods_are_not_clipped_unless_asked():

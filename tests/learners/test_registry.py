@@ -262,11 +262,6 @@ def test_formulas_raise_outside_their_theorem_and_nothing_else_is_swallowed(monk
         setting.evaluate("regret", buggy, "nowhere")
 
 
-def test_the_packages_entry_point_group_is_documented():
-    assert registry.GROUP == "taut.learners"
-    importlib.import_module("taut.testing")
-
-
 def test_a_name_stands_for_the_learner_of_the_problem_and_the_horizon():
     problem = problems.TOY.problem
     for name in ("clipped-ogd", "half-space", "clipped-ogd-anytime"):

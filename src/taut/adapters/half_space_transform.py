@@ -17,8 +17,6 @@ import jax.numpy as jnp
 
 from ..extras import optional
 
-__all__ = ["half_space"]
-
 
 def half_space(margin: float = 0.0) -> Any:
     """Return the half-space step as an `optax.GradientTransformationExtraArgs`.

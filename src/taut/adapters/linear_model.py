@@ -20,8 +20,6 @@ optional("sklearn")  # before the imports, so that an error names the extra
 from sklearn.base import BaseEstimator, RegressorMixin  # noqa: E402
 from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
 
-__all__ = ["ConstrainedRegressor"]
-
 Constraint = Callable[[jax.Array], Any]
 
 

@@ -433,6 +433,7 @@ _PLAIN: dict[str, Rule] = {
     "ne": lambda u, v: _not(_equal(u, v)),
     "neg": neg,
     "not": _not,
+    "one_minus_square": lambda u: add(Enclosure.fixed(u.space, 1), neg(square(u))),
     "or": _stepped(np.logical_or),
     "pow": _power,
     "select_n": _select,

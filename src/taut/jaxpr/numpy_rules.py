@@ -127,6 +127,7 @@ _ELEMENTWISE: dict[str, tuple[str, Operation]] = {
     "ne": ("fiub", np.not_equal),
     "neg": ("fiu", np.negative),
     "not": ("iub", np.invert),
+    "one_minus_square": ("fiu", lambda x: (1 + x) * (1 - x)),
     "or": ("iub", np.bitwise_or),
     "pow": ("f", np.power),
     "rem": ("fiu", _remainder),

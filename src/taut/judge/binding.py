@@ -70,13 +70,14 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Ru
             f"stream: got data of {counted(source.seeds, 'seed')}; expected those of the run, "
             f"which has {run.seeds}"
         )
+    tolerance = float(np.sqrt(np.finfo(run.final.dtype).eps))
     few = run.totals.excess.size * run.horizon <= VALUES
     kept = run.path is not None and run.played_by is run.learner
-    if kept and few and _is_own(run, played, scored, source):
-        parts = _parts_on_path(run, scored, source)
-        if _first_difference(run, parts, _tolerance(run)) is None:
-            return run
-    again, difference = _played(run, played, scored, source)
+    at_path = kept and few and _is_own(run, played, scored, source)
+    parts = _parts_on_path(run, scored, source) if at_path else None
+    if parts is not None and _first_difference(run, parts, tolerance) is None:
+        return run
+    again, difference = _played(run, played, scored, source, tolerance)
     if difference is not None:
         raise ValueError(
             f"run: {difference.what} are not those of the run: {difference.here:.6g} with this "
@@ -87,13 +88,16 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Ru
 
 
 def _played(
-    run: Run, played: Problem, scored: Problem, source: Stream
+    run: Run, played: Problem, scored: Problem, source: Stream, tolerance: float
 ) -> tuple[Run, Difference | None]:
     """Play the run again, and return what that gives with the first difference that rounding does
     not explain, or None."""
-    tolerance, again = _tolerance(run), []
+    again, elsewhere = [], None
     remembered = _is_own(run, played, scored, source)
-    elsewhere = None if remembered else _elsewhere(run, played, scored, source, tolerance)
+    sample = None if remembered else sample_of_run(run)
+    if sample is not None:  # of the domain, and of decisions all over it
+        other = other_part(sample_of(played, scored, source), sample, tolerance)
+        elsewhere = None if other is None else Difference(*other)
     for quick in (False,) if remembered else (True, False):
         again.append(played_again(run, played, scored, source, quick=quick))
         counts = [one.totals.excess.shape[-1] for one in (again[-1], run)]
@@ -110,10 +114,6 @@ def _played(
     sizes = _sizes(run, played, scored, source)
     spread = _spread([*again, *(several[i] for i in range(len(nearby)))])
     return last, _first_difference(run, _parts(last), tolerance, sizes, spread)
-
-
-def _tolerance(run: Run) -> float:
-    return float(np.sqrt(np.finfo(run.final.dtype).eps))
 
 
 def _is_own(run: Run, played: Problem, scored: Problem, source: Stream) -> bool:
@@ -144,17 +144,6 @@ def _parts_on_path(run: Run, scored: Problem, source: Stream) -> dict[str, Array
     }
 
 
-def _elsewhere(
-    run: Run, played: Problem, scored: Problem, source: Stream, tolerance: float
-) -> Difference | None:
-    """Return a difference at decisions all over the domain, or in the domain itself, or None."""
-    own = sample_of_run(run)
-    if own is None:
-        return None
-    other = other_part(sample_of(played, scored, source), own, tolerance)
-    return None if other is None else Difference(*other)
-
-
 def _first_difference(
     run: Run,
     replayed: dict[str, Array],
@@ -182,7 +171,9 @@ def _first_difference(
             continue
         row = int(np.argmax(off.any(axis=(0, 2))))
         seed, entry = np.unravel_index(int(np.argmax(off[:, row])), off[:, row].shape)
-        when = _round(run, name, row)
+        when = np.inf  # what belongs to the whole run comes last
+        if name in RECORDS:
+            when = row + 1 if name in ("loss", "excess") else (row + 1) * run.every
         what = NAMES.get(name) or f"the totals of {name[6:].replace('_', ' ')}"
         what += f" of round {when}" if when < np.inf else ""
         what += f" in seed {seed}" if run.seeds > 1 else ""
@@ -202,13 +193,6 @@ def _parts(run: Run) -> dict[str, Array]:
     for field in fields(Totals):
         parts[f"total_{field.name}"] = getattr(run.totals, field.name).reshape(run.seeds, 1, -1)
     return parts
-
-
-def _round(run: Run, name: str, row: int) -> float:
-    """Return the round of a row of a part; infinity for what belongs to the whole run."""
-    if name not in RECORDS:
-        return np.inf
-    return row + 1 if name in ("loss", "excess") else (row + 1) * run.every
 
 
 def _sizes(run: Run, played: Problem, scored: Problem, source: Stream) -> dict[str, float]:

@@ -122,18 +122,16 @@ def _opened(
     if given is None:
         played, scored = played.as_played(run.played), scored.as_played(run.problem)
     played, scored = played.for_data(given), scored.for_data(given)
-    case = Case(run, played, scored, _source(run, played, stream, seeds, data))
-    return case.noted(*coverage(case.learner, run.feedback))
-
-
-def _source(run: Run, problem: Problem, stream: Any, seeds: int | None, data: Any) -> Stream | None:
     source = run.stream
     if stream is not None and data is None:
-        source = as_stream(problem.arrange(stream), horizon=run.horizon, seeds=seeds)
+        source = as_stream(played.arrange(stream), horizon=run.horizon, seeds=seeds)
     if data is None and isinstance(source, Adversary):
-        data = revealed_data(replace(run, played=problem, stream=source))
-    # What an adversary revealed can be held to what a model says of its parameters only now.
-    return source if data is None else as_stream(problem.arrange(data), seeds=run.seeds)
+        data = revealed_data(replace(run, played=played, stream=source))
+    if data is not None:
+        # What an adversary revealed can be held to what a model says of its parameters only now.
+        source = as_stream(played.arrange(data), seeds=run.seeds)
+    case = Case(run, played, scored, source)
+    return case.noted(*coverage(case.learner, run.feedback))
 
 
 def with_reaction(case: Case) -> Case:
@@ -323,24 +321,19 @@ def _best_fixed(
         detail = f"every decision of {whose} has max g >= {error.bound:.4g} in some round"
         refuted = Assumption(str(Assumes.FEASIBLE), REFUTED, detail, {"least violating": decision})
         case = replace(case, infeasible=case.infeasible or refuted)
-        return None, case.noted(_without_comparator(error, whose))
+        shown = np.array2string(decision, precision=4, threshold=12)
+        seed = "" if error.seed is None else f" of seed {error.seed}"
+        return None, case.noted(
+            f"Regret is missing because no fixed decision of {whose} is feasible in all rounds"
+            f"{seed}: every one has max g >= {error.bound:.4g} in some round. The least-violating "
+            f"decision is x = {shown}, with max g = {error.violation:.4g}. Decisions that change "
+            "are other comparators: pass best=taut.hindsight(problem, stream, "
+            'comparator="per-round"), or "shifting", to the certificate.'
+        )
     except NotCertified as error:
         return None, case.noted(
             f"Regret is missing because no decision of {whose} was proven to be the best: {error}."
         )
-
-
-def _without_comparator(error: NoFeasibleDecision, whose: str) -> str:
-    """Say that no fixed decision is feasible, and which one violates least."""
-    shown = np.array2string(np.asarray(error.decision), precision=4, threshold=12)
-    seed = "" if error.seed is None else f" of seed {error.seed}"
-    return (
-        f"Regret is missing because no fixed decision of {whose} is feasible in all rounds{seed}: "
-        f"every one has max g >= {error.bound:.4g} in some round. The least-violating decision is "
-        f"x = {shown}, with max g = {error.violation:.4g}. Decisions that change are other "
-        'comparators: pass best=taut.hindsight(problem, stream, comparator="per-round"), or '
-        '"shifting", to the certificate.'
-    )
 
 
 _DECISION = object()

@@ -57,19 +57,22 @@ def half_width(values: Array) -> float:
 
 
 def difference(first: Array, second: Array) -> Interval:
-    """Return the interval of `second - first`, for values of the same seeds. What rounding can make
-    of equal values counts as 0."""
-    count = min(len(first), len(second))
-    a, b = np.asarray(first, float)[:count], np.asarray(second, float)[:count]
-    apart = np.abs(b - a) > SAME * np.maximum(np.abs(a), np.abs(b))
-    return Interval.of(np.where(apart, b - a, 0.0))
+    """Return the interval of `second - first`, for values of the same seeds."""
+    return Interval.of(_differences(first, second))
 
 
 def wins(first: Array, second: Array) -> tuple[int, int]:
     """Return in how many seeds the first value is smaller, and the number of seeds."""
+    apart = _differences(first, second)
+    return int(np.sum(apart > 0)), len(apart)
+
+
+def _differences(first: Array, second: Array) -> Array:
+    """`second - first`, seed by seed. What rounding can make of equal values counts as 0."""
     count = min(len(first), len(second))
     a, b = np.asarray(first, float)[:count], np.asarray(second, float)[:count]
-    return int(np.sum(b - a > SAME * np.maximum(np.abs(a), np.abs(b)))), count
+    apart = np.abs(b - a) > SAME * np.maximum(np.abs(a), np.abs(b))
+    return np.where(apart, b - a, 0.0)
 
 
 def clear_winner(values: Mapping[str, Array]) -> str | None:

@@ -64,10 +64,6 @@ def without_memory(
     return recorded(problem), linked(problem, source, decisions, first)
 
 
-def _forgets(loss: Any) -> bool:
-    return isinstance(loss, LossWithPrevious) and not loss.takes_previous
-
-
 def decisions_of(run: Run, problem: Problem | None = None, source: Stream | None = None) -> Array:
     """All decisions of a run, (seed, round, *shape): recorded ones, or those of the run played
     again."""
@@ -113,7 +109,8 @@ class RecordedRun:
             steady=is_steady(played, scored),
             remembers=takes_previous(scored.scored_constraints),
             only_announced=played is scored
-            and _forgets(scored.loss)
+            and isinstance(scored.loss, LossWithPrevious)
+            and not scored.loss.takes_previous
             and not takes_previous(scored.constraints),
         )
 

@@ -25,7 +25,7 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .protocols import RequestFirst
-from .theorem import OutsideTheorem, path_cost
+from .theorem import OutsideTheorem, error_bound_from_slater, path_cost
 
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
 """What bounds are about. Regret is the loss beyond that of the best fixed decision. Violation is
@@ -368,6 +368,16 @@ class Setting:
             return Guarantee.none(quantity, source, str(error))
         rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
         return Guarantee(quantity, float(bound), source, rests, "", expected)
+
+    def error_bound(self) -> tuple[float | None, tuple[str, ...]]:
+        """Return kappa, given or from a Slater point, and the constant that it rests on."""
+        known = self.constants
+        if known.error_bound is not None:
+            return known.error_bound, ("error_bound",)
+        if known.slater is not None:
+            kappa = error_bound_from_slater(slater=known.slater, distance=self.diameter)
+            return kappa, ("slater",)
+        return None, ()
 
     def less_convex_than(self, modulus: float) -> str:
         """Say why losses are not known to have this modulus, which a step is for; empty if they

@@ -39,7 +39,7 @@ from .schedules import (
     as_schedule,
     check_positive,
 )
-from .theorem import error_bound_from_slater, peak_from_squared
+from .theorem import peak_from_squared
 
 RULES = ("scale-aware", "paper", "bound-optimal")
 
@@ -275,11 +275,7 @@ def _error_bound(
 ) -> Iterator[Guarantee]:
     """Sharper bounds where the violation measures the distance to the feasible set (fixed
     constraints only)."""
-    known = setting.constants
-    kappa, rests, source = known.error_bound, "error_bound", "error bound"
-    if kappa is None and known.slater is not None:
-        kappa = error_bound_from_slater(slater=known.slater, distance=setting.diameter)
-        rests, source = "slater", "error bound from Slater's condition"
+    kappa, rests = setting.error_bound()
     if kappa is None or not setting.constraints_fixed or setting.initial_violation is None:
         return
     for quantity, formula in (
@@ -290,9 +286,8 @@ def _error_bound(
         yield setting.evaluate(
             quantity,
             formula,
-            source,
-            (),
-            (*BASE, rests),
+            "error bound" + (" from Slater's condition" if "slater" in rests else ""),
+            assumptions=(*BASE, *rests),
             horizon=horizon,
             sigma=sigma,
             error_bound=kappa,

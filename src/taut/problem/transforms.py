@@ -82,9 +82,10 @@ def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
     # refused.
     shapes = jax.tree.map(lambda a: shape_and_type(arguments.as_array("data", a)), data)
     x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    return _transformed(
-        problem, Smoothed.of(problem.constraints, width, x, problem.given(shapes, x))
-    )
+    width = arguments.positive("width", width)
+    gap = smoothing_gap(problem.constraints.values, width, x, problem.given(shapes, x))
+    proven = float(jnp.max(jnp.asarray(gap)))
+    return _transformed(problem, Smoothed(problem.constraints, width, proven))
 
 
 def _checked(problem: Any) -> Problem:
@@ -396,15 +397,6 @@ class Smoothed(Transform):
     def constants(self, base: Constants) -> Constants:
         """The gap is proven; the smoothness of the result is left to be estimated."""
         return _lifted(base, self.gap, constraint_smoothness=None)
-
-    @classmethod
-    def of(cls, inner: Constraints, width: float, x: Any, z: Any) -> Smoothed:
-        """Smooth `inner` with the given width, proving the gap for arguments shaped like `x` and
-        `z`."""
-        width = arguments.positive("width", width)
-        return cls(
-            inner, width, float(jnp.max(jnp.asarray(smoothing_gap(inner.values, width, x, z))))
-        )
 
 
 def _lifted(base: Constants, by: float, **changes: Any) -> Constants:

@@ -94,6 +94,7 @@ def sweep(
         arguments.flag("progress", progress)
     named = _named(cells)
     timeout = None if timeout is None else arguments.positive("timeout", timeout)
+    shared = cache_folder() if cache is None else str(arguments.path("cache", cache).absolute())
     store = _store(folder)
     ready = _ready(named, store)
     played: dict[str, Played] = {}
@@ -103,8 +104,12 @@ def sweep(
     with nullcontext() if store is None else store.opened():
         if store is not None:
             played, failures = _known(ready, store, retry)
-        waiting = {name: cell for name, cell in ready.items() if name not in {*played, *failures}}
         known = len(played)
+        waiting = {
+            name: cell
+            for name, cell in ready.items()
+            if name not in played and name not in failures
+        }
         if not waiting and isinstance(progress, Counter):
             progress.skip(len(ready))
         if waiting:
@@ -120,14 +125,7 @@ def sweep(
                         notes.extend(_noted(outcome.failure, ready[outcome.cell], store))
                     counter.advance()
 
-                driver = Driver(
-                    waiting,
-                    workers,
-                    store,
-                    settings(cache_folder() if cache is None else _cache(cache)),
-                    timeout,
-                    done,
-                )
+                driver = Driver(waiting, workers, store, settings(shared), timeout, done)
                 driver.run()
                 environments = driver.environments
         result = Sweep(
@@ -230,10 +228,6 @@ def _noted(failure: Failure, cell: Ready, store: Store | None) -> list[str]:
     except OSError as reason:  # the disk may be full
         return [f"the failure of {cell.name} is not written, so it is played again: {reason}"]
     return []
-
-
-def _cache(folder: str | Path) -> str:
-    return str(arguments.path("cache", folder).absolute())
 
 
 class Identities:

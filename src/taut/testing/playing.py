@@ -4,7 +4,7 @@ all checks."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -25,21 +25,13 @@ CHUNK = 128
 RECORD = ("decisions", "multipliers")
 
 
-def quick_compilation() -> AbstractContextManager[None]:
-    """Compile without most optimisations: twice as fast, for checks that compile many programs and
-    play few rounds."""
-    return _compilation(optimised=False)
-
-
-def optimised_compilation() -> AbstractContextManager[None]:
-    """Compile as users do, for checks of what XLA makes of a program."""
-    return _compilation(optimised=True)
-
-
 @contextmanager
-def _compilation(optimised: bool) -> Iterator[None]:
+def quick_compilation(quick: bool = True) -> Iterator[None]:
+    """Compile without most optimisations: twice as fast, for checks that compile many programs and
+    play few rounds. With `quick=False`, compile as users do, for checks of what XLA makes of a
+    program."""
     before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", not optimised)
+    jax.config.update("jax_disable_most_optimizations", quick)
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ from ..problem.constants import Constants
 from ..problem.domains import Ball, Box
 from ..problem.problem import Problem
 from ..problem.transforms import max_of
-from .playing import decisions_of, optimised_compilation, quick_compilation, require_close
+from .playing import decisions_of, quick_compilation, require_close
 from .problems import KnownProblem
 
 ROUNDS = 30
@@ -178,14 +178,14 @@ def _check_game(learners: Sequence[Learner], problem: Problem, game: Game) -> No
             ]
         return np.stack([decisions_of(run)[0] for run in runs])
 
-    with optimised_compilation():
+    with quick_compilation(False):
         run = simulate(learners[0], problem, data, seeds=game.seeds, **options)
     _require_same(
         decisions_of(run), alone(learners[0]), game, "seeds that are played side by side must equal"
     )
     if len(learners) == 1:
         return
-    with optimised_compilation():
+    with quick_compilation(False):
         run = simulate(list(learners), problem, data, seeds=game.seeds, **options)
     for k, learner in enumerate(learners):
         what = f"each of {len(learners)} learners in one call must equal"

@@ -486,9 +486,6 @@ def test_bounds_feel_every_constant(function, numbers, names):
     for name in names.split():
         more = numbers[name] + 1 if isinstance(numbers[name], int) else numbers[name] * 1.05
         assert function(**{**numbers, name: more}) > value, name
-    for name in names.split():
-        with pytest.raises((ValueError, TypeError), match=name):
-            function(**{**numbers, name: math.nan})
 
 
 def slope_of(bound):
@@ -532,34 +529,3 @@ def test_exponents_are_those_of_the_bounds(beta):
         (every(bounds.jenatton_strong_regret, strong), beta),
     ]:
         assert slope_of(found) == pytest.approx(expected, abs=0.01)
-
-
-def test_logarithmic_exponents():
-    strong = {
-        "strong_convexity": 1.0,
-        "sigma": 2.0,
-        "radius": 1.0,
-        "loss_lipschitz": 1.0,
-        "constraint_lipschitz": 1.0,
-        "constraint_count": 1,
-    }
-    assert slope_of(lambda T: bounds.strong_clipped_regret(horizon=T, **strong)) == pytest.approx(
-        0.0, abs=0.03
-    )
-    squared = slope_of(lambda T: bounds.strong_clipped_squared_violation(horizon=T, **strong))
-    assert squared == pytest.approx(0.0, abs=0.03)
-    violation = slope_of(lambda T: bounds.strong_clipped_violation(horizon=T, **strong))
-    assert violation == pytest.approx(0.5, abs=0.03)
-    mahdavi = {
-        "radius": 1.0,
-        "loss_lipschitz": 1.0,
-        "constraint_lipschitz": 1.0,
-        "constraint_range": 1.0,
-        "constraint_count": 1,
-        "delta": 4.0,
-    }
-    assert slope_of(
-        lambda T: bounds.mahdavi_regret(horizon=T, eta=T**-0.5, **mahdavi)
-    ) == pytest.approx(0.5)
-    excess = slope_of(lambda T: bounds.mahdavi_excess(horizon=T, eta=T**-0.5, **mahdavi))
-    assert excess == pytest.approx(0.75, abs=0.01)

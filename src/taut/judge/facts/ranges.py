@@ -24,7 +24,6 @@ from ...intervals.constants import curvature, lipschitz
 from ...intervals.enclosure import Enclosure, Space, Unknown
 from ...intervals.of_jaxpr import enclose, has_usual_derivative, traced
 from ...jaxpr.walk import equations
-from ...problem.constants import Constants
 from ...problem.domains import Box, Domain, L1Ball, Simplex
 from ...problem.domains.support import centre_of, linear_minimisers
 from ...problem.evaluation import loss_of_round
@@ -183,7 +182,11 @@ def trivial_limits(
         refuted: assumptions that are refuted; constants among them are not used.
     """
     source = None if source is None else as_stream(source, horizon=horizon)
-    known = _trusted(problem.constants, refuted)
+    names = ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range")
+    # Constants that are only estimated are not used either: samples do not prove a limit.
+    wrong = {*refuted, *problem.constants.estimated}
+    dropped: dict[str, Any] = {name: None for name in names if name in wrong}
+    known = problem.constants.with_values(**dropped) if dropped else problem.constants
     limits: dict[str, float] = {}
     reasons: dict[str, str] = {}
     largest_loss = None
@@ -211,14 +214,6 @@ def trivial_limits(
         for name in limits | ranges
     }
     return Limits(both, largest_loss, reasons)
-
-
-def _trusted(constants: Constants, refuted: Collection[str]) -> Constants:
-    """The constants without those that are refuted, or only estimated: samples do not prove a
-    limit."""
-    names = ("loss_lipschitz", "loss_range", "constraint_lipschitz", "constraint_range")
-    dropped: dict[str, Any] = {n: None for n in names if n in refuted or n in constants.estimated}
-    return constants.with_values(**dropped) if dropped else constants
 
 
 def _loss_sums(

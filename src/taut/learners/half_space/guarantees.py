@@ -14,7 +14,7 @@ import numpy as np
 from ...engine import Array
 from ..base import BASE, Assumes, Guarantee, Setting
 from ..schedules import AdaGradNorm
-from ..theorem import OutsideTheorem, error_bound_from_slater, tightening_cost
+from ..theorem import OutsideTheorem, tightening_cost
 from . import bounds
 from .bounds import StepLengths
 
@@ -262,7 +262,7 @@ def _bound_of(one: Guarantee) -> float:
 
 def _error_bound(setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
     """H3, for fixed constraints with an error bound or a Slater point."""
-    kappa, rests = _kappa(setting)
+    kappa, rests = setting.error_bound()
     start, excess = setting.initial_violation, setting.initial_excess or 0.0
     if kappa is None or start is None:
         return
@@ -302,7 +302,7 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
             "peak violation", source, "the last projection must be joint: expected joint=True"
         )
         return
-    kappa, rests = _kappa(setting)
+    kappa, rests = setting.error_bound()
     if known.constraint_smoothness == 0:
         kappa, rests = None, ()
     given = partial(
@@ -400,12 +400,3 @@ def _all_cuts(learner: HalfSpace, setting: Setting) -> Iterator[Guarantee]:
     numbers: Any = {"path": seen.path, **_slope(setting)}
     rests = (*BASE, Assumes.EXACT_PROJECTIONS)
     yield setting.evaluate("violation", bounds.path_violation, source, (), rests, **numbers)
-
-
-def _kappa(setting: Setting) -> tuple[float | None, tuple[str, ...]]:
-    known = setting.constants
-    if known.error_bound is not None:
-        return known.error_bound, ("error_bound",)
-    if known.slater is not None:
-        return error_bound_from_slater(slater=known.slater, distance=setting.diameter), ("slater",)
-    return None, ()
