@@ -26,34 +26,34 @@ Slopes = Interval | None
 
 def both(function: Callable[..., Interval], *of: Enclosure) -> tuple[Interval, Interval]:
     """A function of intervals: of values over all decisions, and at the centre."""
-    value = function(*(one.value for one in of))
-    return value, function(*(one.centre for one in of)) if any(one.moves for one in of) else value
+    value = function(*(u.value for u in of))
+    return value, function(*(u.centre for u in of)) if any(u.moves for u in of) else value
 
 
 def _affine(
     of: tuple[Enclosure, ...], function: Callable[..., Interval], slopes: Slopes, norm: Any
 ) -> Enclosure:
     """The result of an affine function of values."""
-    if all(one.affine for one in of):
-        corner = function(*(one.corner for one in of))
+    if all(u.affine for u in of):
+        corner = function(*(u.corner for u in of))
         return result(of, *both(function, *of), slopes, norm, corner)
-    return result(of, *both(function, *(one.tight for one in of)), slopes, norm)
+    return result(of, *both(function, *(u.tight for u in of)), slopes, norm)
 
 
 def chained(*terms: tuple[Enclosure, Interval]) -> tuple[Slopes, Array]:
     """Slopes and their norms of a function of several values, from slopes in each of them."""
     slopes, steep = [], []
-    for one, factor in terms:
-        if one.moves:
+    for u, factor in terms:
+        if u.moves:
             ahead = factor.map(lambda part: np.asarray(part)[..., None])
-            slopes.append(None if one.slopes is None else ahead * one.slopes)
-            steep.append(factor.size * one.steep)
+            slopes.append(None if u.slopes is None else ahead * u.slopes)
+            steep.append(factor.size * u.steep)
     return _sum(slopes), sum(steep, np.zeros(()))
 
 
 def _sum(slopes: Sequence[Slopes]) -> Slopes:
-    given = [one for one in slopes if one is not None]
-    return reduce(Interval.__add__, given) if given and len(given) == len(slopes) else None
+    limited = [slope for slope in slopes if slope is not None]
+    return reduce(Interval.__add__, limited) if limited and len(limited) == len(slopes) else None
 
 
 # -- Linear functions
@@ -63,8 +63,8 @@ def linear(u: Enclosure, function: Callable[[Array], Array]) -> Enclosure:
     """A sum with weights that are not negative, or a change of places: a function of arrays whose
     first axes are those of u."""
 
-    def image(one: Interval) -> Interval:
-        return one.map(function)
+    def image(a: Interval) -> Interval:
+        return a.map(function)
 
     slopes = None if u.slopes is None else image(u.slopes)
     norm = function(u.steep) if u.moves else math.inf
@@ -111,8 +111,8 @@ def joined(parts: Sequence[Enclosure]) -> Enclosure:
         known = all(piece.known for piece in pieces)
         return Interval(low, low if known else np.concatenate([piece.high for piece in pieces]))
 
-    given = [u.gradient for u in flat if u.gradient is not None]
-    slopes = join(*given) if len(given) == len(flat) else None
+    gradients = [u.gradient for u in flat if u.gradient is not None]
+    slopes = join(*gradients) if len(gradients) == len(flat) else None
     return _affine(tuple(flat), join, slopes, np.concatenate([u.steep for u in flat]))
 
 
@@ -157,7 +157,7 @@ def total(u: Enclosure) -> Enclosure:
 
 def add(u: Enclosure, v: Enclosure) -> Enclosure:
     """u + v."""
-    slopes = _sum([one.slopes for one in (u, v) if one.moves])
+    slopes = _sum([operand.slopes for operand in (u, v) if operand.moves])
     return _affine((u, v), Interval.__add__, slopes, u.steep + v.steep)
 
 
@@ -172,8 +172,8 @@ def neg(u: Enclosure) -> Enclosure:
 def mul(u: Enclosure, v: Enclosure) -> Enclosure:
     """u v, entry by entry."""
 
-    def ahead(one: Interval) -> Interval:
-        return one.map(lambda part: np.asarray(part)[..., None])
+    def ahead(a: Interval) -> Interval:
+        return a.map(lambda part: np.asarray(part)[..., None])
 
     return _product(u, v, Interval.__mul__, lambda s, b: s * ahead(b), lambda a, s: ahead(a) * s)
 
@@ -182,14 +182,14 @@ def contract(u: Enclosure, v: Enclosure, formula: str) -> Enclosure:
     """`np.einsum(formula, u, v)`: products of matrices, vectors or stacks of them."""
     operands, out = formula.split("->")
     left, right = operands.split(",")
-    found = _product(
+    product = _product(
         u,
         v,
         lambda a, b: contracted(a, b, formula),
         lambda s, b: contracted(s, b, f"{left}Z,{right}->{out}Z"),
         lambda a, s: contracted(a, s, f"{left},{right}Z->{out}Z"),
     )
-    return found if found.affine else found.sharp
+    return product if product.affine else product.sharp
 
 
 def _product(u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right: Any) -> Enclosure:
@@ -235,8 +235,8 @@ def largest(u: Enclosure) -> Enclosure:
 
     u = u.tight
 
-    def top(one: Interval) -> Interval:
-        return one.map(lambda part: np.max(part.astype(float), axis=-1, initial=-np.inf))
+    def top(a: Interval) -> Interval:
+        return a.map(lambda part: np.max(part.astype(float), axis=-1, initial=-np.inf))
 
     least = np.max(u.low, axis=-1, keepdims=True, initial=-np.inf)
     able = u.high >= least
@@ -339,7 +339,7 @@ def reduced(
     """A function of all entries of the last axis of several values, with bounds on its slopes in
     each entry."""
     slopes = [chained(term)[0] for term in terms if term[0].moves]
-    added = [one and one.map(lambda part: part.sum(axis=-2)) for one in slopes]
+    added = [slope and slope.map(lambda part: part.sum(axis=-2)) for slope in slopes]
     return result(tuple(u for u, _ in terms), value, centre, _sum(added), norm)
 
 
@@ -348,8 +348,8 @@ def norm(u: Enclosure, p: float = 2.0) -> Enclosure:
 
     u = u.tight
 
-    def length(one: Interval) -> Interval:
-        sizes = Interval.of(np.abs(one.low)) if one.known else Interval(one.least_size, one.size)
+    def length(a: Interval) -> Interval:
+        sizes = Interval.of(np.abs(a.low)) if a.known else Interval(a.least_size, a.size)
         return sizes.map(lambda part: np.linalg.norm(part, p, axis=-1))
 
     # The gradient in u has the signs of u, and 1 as its norm of the dual order.
@@ -369,22 +369,22 @@ def log_sum_exp(u: Enclosure) -> Enclosure:
     most = large / (large + np.maximum(small.sum(axis=-1, keepdims=True) - small, 0))
     weights = Interval(np.nan_to_num(least), np.nan_to_num(most, nan=1.0))
 
-    def value(one: Interval) -> Interval:
-        return one.map(lambda part: np.logaddexp.reduce(part, axis=-1))
+    def value(a: Interval) -> Interval:
+        return a.map(lambda part: np.logaddexp.reduce(part, axis=-1))
 
-    found = reduced(*both(value, u), u.steep.max(axis=-1), (u, weights))
-    if found.slopes is None or u.slopes is None:
-        return found
+    enclosure = reduced(*both(value, u), u.steep.max(axis=-1), (u, weights))
+    if enclosure.slopes is None or u.slopes is None:
+        return enclosure
     mixed = Interval(u.slopes.low.min(axis=-2), u.slopes.high.max(axis=-2))
-    return replace(found, slopes=found.slopes.within(mixed))
+    return replace(enclosure, slopes=enclosure.slopes.within(mixed))
 
 
 def sorted_sum(u: Enclosure, weights: Interval) -> Enclosure:
     """The sum of products of the sorted entries of the last axis and weights, which ascend."""
     u = u.tight
 
-    def value(one: Interval) -> Interval:
-        ordered = one.map(lambda part: np.sort(part, axis=-1))
+    def value(a: Interval) -> Interval:
+        ordered = a.map(lambda part: np.sort(part, axis=-1))
         return (ordered * weights).map(lambda part: part.sum(axis=-1))
 
     slope = Interval(weights.low[..., :1], weights.high[..., -1:])

@@ -25,24 +25,24 @@ ENTRIES = 12
 """A box with more entries, of decision and data together, is not divided."""
 
 
-def lipschitz(one: Enclosure) -> float:
+def lipschitz(enclosure: Enclosure) -> float:
     """The largest norm of the gradient of any entry, in a space with gradients."""
-    if not one.space.gradients:
+    if not enclosure.space.gradients:
         raise ValueError("space: got one without gradients; expected Space(..., gradients=True)")
-    steep = float(np.max(outward(one).steep, initial=0))
+    steep = float(np.max(outward(enclosure).steep, initial=0))
     if not np.isfinite(steep):
         raise Unknown("slopes are not limited")
     return steep
 
 
-def size(one: Enclosure) -> float:
+def size(enclosure: Enclosure) -> float:
     """The largest absolute value of any entry."""
-    return float(np.max(outward(one.sharp).value.size, initial=0))
+    return float(np.max(outward(enclosure.sharp).value.size, initial=0))
 
 
-def variation(one: Enclosure) -> float:
+def variation(enclosure: Enclosure) -> float:
     """The largest difference of an entry's values at two decisions, for the same data."""
-    wide, space = outward(one.sharp), one.space
+    wide, space = outward(enclosure.sharp), enclosure.space
     bounds = [wide.high - wide.low, wide.steep * space.diameter]
     if wide.moves and wide.slopes is not None and space.gradients:
         rows = wide.slopes.map(lambda part: part.reshape(-1, space.size))
@@ -130,9 +130,9 @@ def least_upper(
         split = moving[int(np.argmax(((high - low) / np.where(widths > 0, widths, 1))[moving]))]
         middle = (low[split] + high[split]) / 2
         for k in range(2):
-            one, two = low.copy(), high.copy()
-            (two if k == 0 else one)[split] = middle
+            lower, upper = low.copy(), high.copy()
+            (upper if k == 0 else lower)[split] = middle
             # A part of the box cannot have a larger bound than all of it.
-            part = min(bound(Edges(one, two, box.size)), -top)
-            heapq.heappush(queue, (-part, made + k, one, two))
+            part = min(bound(Edges(lower, upper, box.size)), -top)
+            heapq.heappush(queue, (-part, made + k, lower, upper))
     return max(-queue[0][0], attained)

@@ -148,12 +148,12 @@ def divide(u: Enclosure, v: Enclosure) -> Enclosure:
 
 def log_add_exp(u: Enclosure, v: Enclosure) -> Enclosure:
     """log(exp(u) + exp(v))."""
-    found = log_sum_exp(stacked(u, v))
+    enclosure = log_sum_exp(stacked(u, v))
     if u.moves and v.moves:
-        return found
-    one, other = (u, v) if u.moves else (v, u)
-    plus = curved(CURVES["softplus"], add(one, neg(other)))  # chords have better slopes
-    return replace(found, slopes=plus.slopes, norm=plus.norm)
+        return enclosure
+    moving, fixed = (u, v) if u.moves else (v, u)
+    plus = curved(CURVES["softplus"], add(moving, neg(fixed)))  # chords have better slopes
+    return replace(enclosure, slopes=plus.slopes, norm=plus.norm)
 
 
 def power(u: Enclosure, exponent: float) -> Enclosure:
@@ -162,10 +162,10 @@ def power(u: Enclosure, exponent: float) -> Enclosure:
         return square(u)
     if exponent == 1:
         return u
-    whole, even = exponent == int(exponent), exponent % 2 == 0
-    if whole and exponent < 0:
+    integral, even = exponent == int(exponent), exponent % 2 == 0
+    if integral and exponent < 0:
         return reciprocal(power(u, -exponent))
-    if not whole and np.any(u.low < 0):
+    if not integral and np.any(u.low < 0):
         raise Unknown("a root of a number that may be negative has no bound")
     if exponent < 0 and not np.all(u.low > 0):
         raise Unknown("a division by a number that may be 0 has no bound")
@@ -175,6 +175,6 @@ def power(u: Enclosure, exponent: float) -> Enclosure:
         lambda x: exponent * x ** (exponent - 1),
         "concave" if 0 < exponent < 1 else "valley" if negative and not even else "convex",
         0.0 if even else None,
-        -math.inf if whole else 0.0,
+        -math.inf if integral else 0.0,
     )
     return curved(curve, u)

@@ -89,8 +89,8 @@ class Interval:
         return Interval(reduce(np.minimum, ends), reduce(np.maximum, ends))
 
 
-def _ends(one: Interval) -> tuple[Array, ...]:
-    return (one.low,) if one.known else (one.low, one.high)
+def _ends(interval: Interval) -> tuple[Array, ...]:
+    return (interval.low,) if interval.known else (interval.low, interval.high)
 
 
 def hull(a: Interval, b: Interval) -> Interval:
@@ -228,8 +228,8 @@ class Space:
         if slopes.known:
             return self.support(slopes.low)
         middle, spread = (slopes.low + slopes.high) / 2, (slopes.high - slopes.low) / 2
-        away, whole = self._sway(spread), self._sway(slopes.size)
-        return np.minimum(self.support(middle) + away, whole)
+        away, by_size = self._sway(spread), self._sway(slopes.size)
+        return np.minimum(self.support(middle) + away, by_size)
 
     def _sway(self, sizes: Array) -> Array:
         """An upper bound on <|x - c|, size>."""
@@ -364,7 +364,7 @@ def result(
     space = of[0].space
     if not value.known:
         value, centre = _limited(value), _limited(centre)
-    if not any(one.moves for one in of):
+    if not any(u.moves for u in of):
         return Enclosure(space, value, value, value)
     shape = np.shape(value.low)
     if slopes is not None:
@@ -376,28 +376,28 @@ def result(
     return Enclosure(space, value, centre, corner, slopes, norm, True)
 
 
-def outward(one: Enclosure) -> Enclosure:
+def outward(u: Enclosure) -> Enclosure:
     """The enclosure, widened by more than rounding can have moved its bounds.
 
     Raises `Unknown` if values are not limited.
     """
-    if not one.value.finite:
+    if not u.value.finite:
         raise Unknown("values are not limited")
-    room = ROUNDING * one.space.largest if one.noise is None else one.noise
-    value, centre = (Interval(i.low - room, i.high + room) for i in (one.value, one.centre))
-    slopes = one.slopes
+    room = ROUNDING * u.space.largest if u.noise is None else u.noise
+    value, centre = (Interval(i.low - room, i.high + room) for i in (u.value, u.centre))
+    slopes = u.slopes
     if slopes is not None:
         spare = ROUNDING * np.max(slopes.size, axis=-1, keepdims=True, initial=0)
         slopes = Interval(slopes.low - spare, slopes.high + spare)
-    norm = np.multiply(one.norm, 1 + ROUNDING)
-    return replace(one, value=value, centre=centre, slopes=slopes, norm=norm)
+    norm = np.multiply(u.norm, 1 + ROUNDING)
+    return replace(u, value=value, centre=centre, slopes=slopes, norm=norm)
 
 
-def _limited(one: Interval) -> Interval:
-    low, high = one.low, one.high
+def _limited(interval: Interval) -> Interval:
+    low, high = interval.low, interval.high
     unknown = np.isnan(low) | np.isnan(high)
     if not np.any(unknown):
-        return one
+        return interval
     return Interval(np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high))
 
 

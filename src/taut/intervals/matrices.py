@@ -48,9 +48,9 @@ def singular(u: Enclosure, count: int | None = None) -> Enclosure:
     """The sum of the largest singular values, or of all of them."""
     count = min(u.shape) if count is None else count
 
-    def value(one: Interval) -> Interval:
-        numbers = np.linalg.svd((one.low + one.high) / 2, compute_uv=False)[:count]
-        reach = np.linalg.norm((one.high - one.low) / 2, 2) + SPARE * numbers[0]
+    def value(a: Interval) -> Interval:
+        numbers = np.linalg.svd((a.low + a.high) / 2, compute_uv=False)[:count]
+        reach = np.linalg.norm((a.high - a.low) / 2, 2) + SPARE * numbers[0]
         return Interval(np.maximum(numbers - reach, 0), numbers + reach)
 
     return _reduced(u, *both(value, u), Interval.of(np.ones(count)))
@@ -76,8 +76,8 @@ def matrix_fraction(u: Enclosure, matrix: Enclosure) -> Enclosure:
     least, most = values.low[0], values.high[-1]
     small, large = (np.sum(edge**2) for edge in (u.value.least_size, u.value.size))
     value, terms, norm = Interval(small / most, large / least), [], np.zeros(())
-    for one, steep in ((u, 2 * np.sqrt(large) / least), (matrix, large / least**2)):
-        flat = last(one, None)
+    for operand, steep in ((u, 2 * np.sqrt(large) / least), (matrix, large / least**2)):
+        flat = last(operand, None)
         edge = np.full(flat.shape, steep)
         terms.append((flat, Interval(-edge, edge)))
         norm = norm + steep * spectral(flat)

@@ -120,16 +120,16 @@ class Expressions:
         return self._known[id(expression)]
 
     def _of(self, expression: Any) -> Enclosure:
-        found = self._leaf(expression)
-        if found is None:
+        enclosure = self._leaf(expression)
+        if enclosure is None:
             perspective = type(expression).__name__ == "perspective"
-            found = (self._perspective if perspective else self._atom)(expression)
-        if found.moves and found.slopes is None:
+            enclosure = (self._perspective if perspective else self._atom)(expression)
+        if enclosure.moves and enclosure.slopes is None:
             raise Unknown("slopes are not limited")
-        if not found.value.finite:
+        if not enclosure.value.finite:
             raise Unknown("values are not limited")
-        self.space.note(found.value)
-        return found
+        self.space.note(enclosure.value)
+        return enclosure
 
     def _atom(self, atom: Any) -> Enclosure:
         name = type(atom).__name__
@@ -138,8 +138,8 @@ class Expressions:
             raise Unknown(f"the atom {name} has no bound")
         of = [self.of(arg) for arg in atom.args]
         values = self._eigenvalues(atom.args[0]) if name in SPECTRAL else None
-        found = rule(atom, *of) if values is None else rule(atom, *of, values)
-        return found if found.shape == atom.shape else _shaped(found, atom.shape)
+        enclosure = rule(atom, *of) if values is None else rule(atom, *of, values)
+        return enclosure if enclosure.shape == atom.shape else _shaped(enclosure, atom.shape)
 
     def _eigenvalues(self, matrix: Any) -> Interval | None:
         """Bounds on the eigenvalues of plus or minus a variable and a multiple of the identity, if
@@ -165,13 +165,13 @@ class Expressions:
         scale, variables = self.of(atom.args[0]), atom.f.variables()
         if np.any(scale.low <= 0) or not variables:
             raise Unknown("a perspective with a scale that may be 0 has no bound")
-        scale, x = last(scale, None), joined([last(self.of(one), None) for one in variables])
+        scale, x = last(scale, None), joined([last(self.of(v), None) for v in variables])
         ratio = x.value * Interval(1 / scale.high, 1 / scale.low)
         space = Space(ratio.low, ratio.high, gradients=True)
-        ends = np.cumsum([one.size for one in variables])
+        ends = np.cumsum([v.size for v in variables])
         places = {
-            one.id: np.arange(end - one.size, end).reshape(one.shape)
-            for one, end in zip(variables, ends, strict=True)
+            v.id: np.arange(end - v.size, end).reshape(v.shape)
+            for v, end in zip(variables, ends, strict=True)
         }
 
         def leaf(expression: Any) -> Enclosure | None:
@@ -218,7 +218,7 @@ def _outer(atom: Any, u: Enclosure, v: Enclosure) -> Enclosure:
     i, j = np.divmod(np.arange(m * n), n)
     where = np.zeros((m * n, math.prod(atom.shape)))
     for k in range(m * n):
-        units = [np.zeros(one.shape) for one in (u, v)]
+        units = [np.zeros(operand.shape) for operand in (u, v)]
         units[0].flat[i[k]], units[1].flat[j[k]] = 1.0, 1.0
         where[k] = np.ravel(np.asarray(atom.numeric(units), float))
     return contract(mul(taken(u, i), taken(v, j)), Enclosure.fixed(u.space, where), "a,ab->b")
@@ -262,7 +262,7 @@ def _huber(atom: Any, u: Enclosure) -> Enclosure:
 
 def _relative_entropy(atom: Any, x: Enclosure, y: Enclosure) -> Enclosure:
     """x log(x / y), and kl_div, which is x log(x / y) - x + y."""
-    x, y = (broadcast(one.tight, atom.shape) for one in (x, y))
+    x, y = (broadcast(operand.tight, atom.shape) for operand in (x, y))
     if np.any(x.low <= 0) or np.any(y.low <= 0):
         raise Unknown("the logarithm of a number that may be 0 has no bound")
     kl = float(type(atom).__name__ == "kl_div")
@@ -271,7 +271,7 @@ def _relative_entropy(atom: Any, x: Enclosure, y: Enclosure) -> Enclosure:
         return a * np.log(a / b) + kl * (b - a)
 
     def value(a: Interval, b: Interval) -> Interval:
-        ends = [function(one, two) for one in (a.low, a.high) for two in (b.low, b.high)]
+        ends = [function(end_a, end_b) for end_a in (a.low, a.high) for end_b in (b.low, b.high)]
         best = np.clip(b.high / math.e, a.low, a.high)
         least = np.zeros(atom.shape) if kl else function(best, b.high)
         return Interval(least, np.max(ends, axis=0))  # convex: largest at a corner
@@ -296,10 +296,10 @@ def _quad_over_lin(atom: Any, u: Enclosure, v: Enclosure) -> Enclosure:
 
 def _quad_form(atom: Any, u: Enclosure, matrix: Enclosure) -> Enclosure:
     u = last(u, None)
-    found = contract(u, contract(matrix, u, "ab,b->a"), "a,a->")
+    product = contract(u, contract(matrix, u, "ab,b->a"), "a,a->")
     if matrix.known and atom.is_atom_convex():
-        return replace(found, value=found.value.map(lambda part: np.maximum(part, 0)))
-    return found
+        return replace(product, value=product.value.map(lambda part: np.maximum(part, 0)))
+    return product
 
 
 def _sum_largest(atom: Any, u: Enclosure) -> Enclosure:

@@ -83,10 +83,10 @@ def enclose(
     data = [Enclosure.fixed(space, *edge) for edge in edges]
     with np.errstate(all="ignore"):
         (output,) = evaluate(program, [space.decision(), *data], partial(_apply, space), PLAIN)
-        found = output if isinstance(output, Enclosure) else Enclosure.fixed(space, output)
-        if lipschitz is not None and found.moves:
-            found = replace(found, norm=np.fmin(found.norm, lipschitz))
-        return outward(found.sharp)
+        enclosure = output if isinstance(output, Enclosure) else Enclosure.fixed(space, output)
+        if lipschitz is not None and enclosure.moves:
+            enclosure = replace(enclosure, norm=np.fmin(enclosure.norm, lipschitz))
+        return outward(enclosure.sharp)
 
 
 def traced(function: Callable[..., Any], shape: tuple[int, ...], data: Any) -> Any:
@@ -109,14 +109,14 @@ def is_log_add_exp(equation: Any) -> bool:
 def _log_add_exp() -> Any:
     number = jax.ShapeDtypeStruct((), np.float32)
     inner = equations(jax.make_jaxpr(jnp.logaddexp)(number, number))
-    return next((_formula(called(one)) for one in inner if one.primitive.name == CUSTOM), None)
+    return next((_formula(called(call)) for call in inner if call.primitive.name == CUSTOM), None)
 
 
 def _formula(program: Any) -> Any:
     """The result of a program as nested tuples, each of an operation and what it is applied to."""
 
     def rule(equation: Any, operands: list[Any]) -> list[Any]:
-        names = [one if isinstance(one, (int, tuple)) else "constant" for one in operands]
+        names = [value if isinstance(value, (int, tuple)) else "constant" for value in operands]
         return [(equation.primitive.name, *names)] * len(equation.outvars)
 
     return evaluate(program, list(range(len(program.jaxpr.invars))), rule)
@@ -140,40 +140,38 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
         raise Unknown(f"the operation {name} has no bound")
     if any(variable.aval.dtype.kind == "c" for variable in (*equation.invars, *equation.outvars)):
         raise Unknown("complex numbers have no bound")
-    of = [one if isinstance(one, Enclosure) else Enclosure.fixed(space, one) for one in operands]
+    of = [u if isinstance(u, Enclosure) else Enclosure.fixed(space, u) for u in operands]
     if name == CUSTOM:
         if not is_log_add_exp(equation):
             return evaluate(called(equation), of, partial(_apply, space), PLAIN)
-        found = log_add_exp(*of)
-        return [replace(found, noise=_noise("add", of, found, {}))]
+        enclosure = log_add_exp(*of)
+        return [replace(enclosure, noise=_noise("add", of, enclosure, {}))]
     if name in MOVES:
-        return [replace(one, noise=_noise("add", of, one, {})) for one in _moved(equation, of)]
+        return [replace(u, noise=_noise("add", of, u, {})) for u in _moved(equation, of)]
     rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
-    if all(one.known for one in of) and (rule is None or integer):
-        return [
-            Enclosure.fixed(space, value) for value in computed(equation, [one.low for one in of])
-        ]
+    if all(u.known for u in of) and (rule is None or integer):
+        return [Enclosure.fixed(space, value) for value in computed(equation, [u.low for u in of])]
     if rule is None or (integer and name not in _INTEGER):
         raise Unknown(f"the operation {name} has no bound")
-    found = rule(*of, **equation.params)
-    space.note(found.value)
+    enclosure = rule(*of, **equation.params)
+    space.note(enclosure.value)
     if integer:
         least, most = np.iinfo(types[0]).min, np.iinfo(types[0]).max
-        if not (np.all(found.low >= least) and np.all(found.high <= most)):
+        if not (np.all(enclosure.low >= least) and np.all(enclosure.high <= most)):
             raise Unknown(f"integers may be too large for {types[0]}")
-    return [replace(found, noise=_noise(name, of, found, equation.params))]
+    return [replace(enclosure, noise=_noise(name, of, enclosure, equation.params))]
 
 
 def _noise(
-    name: str, of: Sequence[Enclosure], found: Enclosure, params: dict[str, Any]
+    name: str, of: Sequence[Enclosure], enclosure: Enclosure, params: dict[str, Any]
 ) -> float | None:
     """How far rounding can have moved the bounds of a result: what it did to operands, times the
     largest slope, and in the operation itself. None if no slope is known here."""
     if name == "select_n":
         of = of[1:]
-    if any(one.noise is None for one in of):
+    if any(u.noise is None for u in of):
         return None
-    noises = [one.noise or 0.0 for one in of]
+    noises = [u.noise or 0.0 for u in of]
     if name in _ADDING:
         noise = sum(noises)
     elif name in ("mul", "dot_general"):
@@ -182,7 +180,7 @@ def _noise(
             terms = math.prod(of[0].shape[k] for k in params["dimension_numbers"][0][0])
         noise = terms * (noises[0] * _largest(of[1]) + noises[1] * _largest(of[0]))
     elif name in ("reduce_sum", "cumsum"):
-        noise = noises[0] * max(1, math.prod(of[0].shape) // max(1, math.prod(found.shape)))
+        noise = noises[0] * max(1, math.prod(of[0].shape) // max(1, math.prod(enclosure.shape)))
         noise *= of[0].shape[params["axis"]] if name == "cumsum" else 1
     elif name in CURVES:
         noise = noises[0] * float(np.max(CURVES[name].slopes(of[0].value, of[0].value).size))
@@ -193,12 +191,12 @@ def _noise(
         noise = noises[0] / float(np.min(of[1].value.least_size))
     else:
         return None
-    noise += ROUNDING * _largest(found)
+    noise += ROUNDING * _largest(enclosure)
     return noise if math.isfinite(noise) else None
 
 
-def _largest(one: Enclosure) -> float:
-    return float(np.max(one.value.size, initial=0))
+def _largest(u: Enclosure) -> float:
+    return float(np.max(u.value.size, initial=0))
 
 
 def computed(equation: Any, operands: Sequence[Any]) -> list[Array]:
@@ -211,7 +209,7 @@ def computed(equation: Any, operands: Sequence[Any]) -> list[Array]:
     if made is None:
         return [np.asarray(value) for value in bind(equation, operands)]
     types = [variable.aval.dtype for variable in equation.invars]
-    result = made(*(np.asarray(one, dtype) for one, dtype in zip(operands, types, strict=True)))
+    result = made(*(np.asarray(x, dtype) for x, dtype in zip(operands, types, strict=True)))
     return list(result) if equation.primitive.multiple_results else [np.asarray(result)]
 
 
@@ -234,7 +232,7 @@ def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     simple = rearrangement(equation, of[0].shape)
     if simple is not None:
         return [moved(of[0], simple)]
-    moving, places = places_of(equation, of, [one.low if one.known else None for one in of])
+    moving, places = places_of(equation, of, [u.low if u.known else None for u in of])
     return [taken(joined(moving), at) for at in places]
 
 
@@ -251,10 +249,10 @@ def places_of(
     """
     name, which = equation.primitive.name, MOVES[equation.primitive.name]
     moving, arrays, start = [], [], 0
-    for k, one in enumerate(operands):
+    for k, operand in enumerate(operands):
         if k in which or not which:
-            shape = np.shape(one)
-            moving.append(one)
+            shape = np.shape(operand)
+            moving.append(operand)
             arrays.append(np.arange(start, start + math.prod(shape)).reshape(shape))
             start += math.prod(shape)
         elif numbers[k] is not None:
@@ -332,7 +330,7 @@ def _sort(*of: Enclosure, dimension: int, **_: Any) -> Enclosure:
     if len(of) != 1:
         raise Unknown("the operation sort of several arrays has no bound")
     (u,) = of
-    value, centre = (one.map(lambda part: np.sort(part, dimension)) for one in (u.value, u.centre))
+    value, centre = (a.map(lambda part: np.sort(part, dimension)) for a in (u.value, u.centre))
     slopes = u.slopes and Interval(
         u.slopes.low.min(dimension, keepdims=True), u.slopes.high.max(dimension, keepdims=True)
     )

@@ -256,15 +256,15 @@ def _largest(
     rounds = f"rounds {seen.since:,} to {seen.rounds:,}"
     if seen.since == 1:
         rounds = f"all {seen.rounds:,} rounds" + (f" of {seen.seeds} seeds" * (seen.seeds > 1))
-    told = f"{text}, largest over {rounds} {extreme.value:.6g}"
+    observed = f"{text}, largest over {rounds} {extreme.value:.6g}"
     if probes.stream is None and not np.isfinite(extreme.value):
         return Assumption(name, GIVEN, f"{text}, not observed")
     if probes.stream is None:
-        return Assumption(name, PROBED, told)
+        return Assumption(name, PROBED, observed)
     largest, where, witness = elsewhere()
     if largest > most:
         return Assumption(name, REFUTED, f"{text}, but {largest:.6g} {where}", witness)
-    return Assumption(name, PROBED, f"{told}, elsewhere {largest:.6g}")
+    return Assumption(name, PROBED, f"{observed}, elsewhere {largest:.6g}")
 
 
 def _count(probes: _Probes) -> Assumption | None:

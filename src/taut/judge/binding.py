@@ -72,8 +72,8 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Ru
         )
     tolerance = float(np.sqrt(np.finfo(run.final.dtype).eps))
     few = run.totals.excess.size * run.horizon <= VALUES
-    kept = run.path is not None and run.played_by is run.learner
-    at_path = kept and few and _is_own(run, played, scored, source)
+    has_path = run.path is not None and run.played_by is run.learner
+    at_path = has_path and few and _is_own(run, played, scored, source)
     parts = _parts_on_path(run, scored, source) if at_path else None
     if parts is not None and _first_difference(run, parts, tolerance) is None:
         return run
@@ -100,7 +100,7 @@ def _played(
         elsewhere = None if other is None else Difference(*other)
     for quick in (False,) if remembered else (True, False):
         again.append(played_again(run, played, scored, source, quick=quick))
-        counts = [one.totals.excess.shape[-1] for one in (again[-1], run)]
+        counts = [either.totals.excess.shape[-1] for either in (again[-1], run)]
         if counts[0] != counts[1]:
             return again[-1], Difference("the numbers of constraints", *counts)
         difference = _first_difference(run, _parts(again[-1]), tolerance)
@@ -131,9 +131,9 @@ def _parts_on_path(run: Run, scored: Problem, source: Stream) -> dict[str, Array
         source = linked(scored, source, run.path, run.first)
         scored = recorded(scored)
     data, constraints = source.block(0, run.horizon), scored.scored_constraints
-    given = data if constraints.takes_data else None
+    constraint_data = data if constraints.takes_data else None
     loss = loss_evaluation(scored).values(run.path, data)
-    values = constraint_evaluation(scored, constraints).values(run.path, given)
+    values = constraint_evaluation(scored, constraints).values(run.path, constraint_data)
     terms = round_terms(np, loss, values)
     parts = {"loss": loss, "excess": terms.worst_excess, "total_peak": terms.violation.max(axis=1)}
     parts |= {f"total_{name}": term.sum(axis=1) for name, term in terms._asdict().items()}

@@ -85,9 +85,9 @@ class AnnouncedRun:
         if self.stream is None:
             return (self._hold(),)
         decisions = [
-            np.asarray(one.decision, float)
-            for one in comparators
-            if getattr(one, "decision", None) is not None
+            np.asarray(comparator.decision, float)
+            for comparator in comparators
+            if getattr(comparator, "decision", None) is not None
         ]
         standing = self._standing()
         return self._hold(), self._towards(decisions), *(() if standing is None else (standing,))

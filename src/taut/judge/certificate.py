@@ -179,13 +179,13 @@ class Certificate:
             reasons = sentences(self)
             first = reasons[0][0].lower() + reasons[0][1:] if reasons else "nothing was measured."
             return f"No guarantee stands: {first}"
-        told = [
+        read_out = [
             row
             for row in support
             if "regret" in row.quantity or row.quantity.split(",")[0] in READ_OUT
         ]
         listed = ", ".join(
-            f"{_label(row)} {_against(row, 'of at most')}" for row in told or support
+            f"{_label(row)} {_against(row, 'of at most')}" for row in read_out or support
         )
         return f"Holds: {listed}."
 
@@ -214,8 +214,8 @@ class Certificate:
             *sentences(self)[0 if stands else 1 :],
             *([_grid(CHECKS, map(_check, shown))] if shown else ()),
             *(
-                f"Witness against {one.title}: {json.dumps(_plain(one.witness))}"
-                for one in self.refuted
+                f"Witness against {assumption.title}: {json.dumps(_plain(assumption.witness))}"
+                for assumption in self.refuted
             ),
             *self._violating(),
             *self.notes,
@@ -273,12 +273,12 @@ class Certificate:
             "rows": [row.to_dict() for row in self.rows],
             "assumptions": [
                 {
-                    "name": one.name,
-                    "status": one.status,
-                    "detail": one.detail,
-                    "witness": jax.tree.map(lambda a: np.asarray(a).tolist(), one.witness),
+                    "name": assumption.name,
+                    "status": assumption.status,
+                    "detail": assumption.detail,
+                    "witness": jax.tree.map(lambda a: np.asarray(a).tolist(), assumption.witness),
                 }
-                for one in self.assumptions
+                for assumption in self.assumptions
             ],
             "hindsight": self.comparator
             and {"solver": self.comparator.solver, "gap": float(np.max(self.comparator.gap))},
@@ -296,13 +296,13 @@ class Certificate:
 
     def _repr_html_(self) -> str:
         """The certificate for a notebook; assumptions and notes are folded."""
-        said = [
+        remarks = [
             *sentences(self),
             *self._violating(),
-            *(f"Refuted: {one.title}: {one.detail}" for one in self.refuted),
+            *(f"Refuted: {assumption.title}: {assumption.detail}" for assumption in self.refuted),
         ]
         table = _grid(COLUMNS, map(cells, self.rows)).html()
-        shown = f"<p><strong>{html.escape(self.verdict)}</strong></p>{table}{_paragraphs(said)}"
+        shown = f"<p><strong>{html.escape(self.verdict)}</strong></p>{table}{_paragraphs(remarks)}"
         checks = _grid(CHECKS, map(_check, self.assumptions)).html() if self.assumptions else ""
         folded = checks + _paragraphs([*self.notes, rounded(self.learner)])
         title = f"<summary>{len(self.assumptions)} assumptions, and notes</summary>"
@@ -312,7 +312,7 @@ class Certificate:
         """The assumptions on which a bound in the table rests, and those that are refuted."""
         guarantees = [row.guarantee for row in self.rows if row.useful and row.guarantee]
         names = {name for guarantee in guarantees for name in guarantee.assumptions}
-        return tuple(one for one in self.assumptions if one.refuted or one.name in names)
+        return tuple(check for check in self.assumptions if check.refuted or check.name in names)
 
     def _violating(self) -> list[str]:
         """Say in how many rounds a constraint was violated, if it is known."""
@@ -412,8 +412,8 @@ def _short(value: float | None, digits: int = 3) -> str:
     """So many significant digits, and all digits before the point."""
     if value is None:
         return ""
-    whole = 10 ** (digits - 1) <= abs(value) < 1e9
-    return f"{value:,.0f}" if whole else f"{value:.{digits}g}"
+    as_integer = 10 ** (digits - 1) <= abs(value) < 1e9
+    return f"{value:,.0f}" if as_integer else f"{value:.{digits}g}"
 
 
 def _plain(witness: Any) -> Any:

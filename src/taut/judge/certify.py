@@ -346,11 +346,11 @@ def reacts_to_decisions(stream: Adversary, first: Any) -> bool:
     The function is traced, and the decision followed through its operations.
     """
     state = adversary_state(stream, jnp.result_type(first))
-    given = () if stream.state is None else (state,)
+    states = () if stream.state is None else (state,)
     rest = (jnp.asarray(1, jnp.int32), jnp.asarray(first), first_key())
-    traced = jax.make_jaxpr(stream.function)(*given, *rest)
+    traced = jax.make_jaxpr(stream.function)(*states, *rest)
     inputs: list[Any] = [None] * len(traced.jaxpr.invars)
-    inputs[len(jax.tree.leaves(given)) + 1] = _DECISION
+    inputs[len(jax.tree.leaves(states)) + 1] = _DECISION
 
     def follow(equation: Any, operands: list[Any]) -> list[Any]:
         depends = any(operand is _DECISION for operand in operands)

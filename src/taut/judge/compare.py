@@ -102,11 +102,11 @@ class Comparison(Displayed):
         In loss and regret, only learners compete whose violation is within the tolerance: a
         learner that ignores the constraints has the smallest loss.
         """
-        found = {label: of[column] for label, of in self.values.items() if column in of}
-        if len(found) < 2 or column == "excess":
+        measured = {label: of[column] for label, of in self.values.items() if column in of}
+        if len(measured) < 2 or column == "excess":
             return None
         able = self._able(column)
-        return clear_winner({label: values for label, values in found.items() if label in able})
+        return clear_winner({label: values for label, values in measured.items() if label in able})
 
     def _able(self, column: str) -> tuple[str, ...]:
         """The labels that can win a column."""
@@ -228,10 +228,10 @@ class Comparison(Displayed):
         """Return what is said under the table: who can win, and how clear each winner is."""
         lines = []
         if any(name in BOUGHT for name in self._columns()):
-            kept = ", ".join(self.within_tolerance) or "none of these learners"
+            labels = ", ".join(self.within_tolerance) or "none of these learners"
             lines.append(
                 "Only learners that violate by at most "
-                f"{self.tolerance:.3g} per round on average can win in loss and regret: {kept}."
+                f"{self.tolerance:.3g} per round on average can win in loss and regret: {labels}."
             )
         won = [
             f"{name}: {label} {self._how(label, name)}."
@@ -268,7 +268,7 @@ class Comparison(Displayed):
     def _tex_cell(self, label: str, name: str) -> str:
         """An entry with numbers as LaTeX writes them: 8.2e-06 becomes 8.2 \\cdot 10^{-6}."""
         text = self._cell(label, name).replace("±", r"\pm")
-        text = re.sub(r"e([+-]\d+)", lambda found: rf" \cdot 10^{{{int(found[1])}}}", text)
+        text = re.sub(r"e([+-]\d+)", lambda match: rf" \cdot 10^{{{int(match[1])}}}", text)
         if self.winner(name) == label:
             text = rf"\mathbf{{{text}}}"
         return f"${text}$" if text else ""
@@ -380,19 +380,21 @@ def compare(
 
 def _labelled(learners: Any) -> dict[str, Any]:
     if isinstance(learners, Mapping):
-        found = dict(learners)
+        labelled = dict(learners)
     elif isinstance(learners, Iterable) and not isinstance(learners, str):
-        found = {
-            one if isinstance(one, str) else getattr(one, "name", None) or arguments.shown(one): one
-            for one in learners
+        labelled = {
+            learner
+            if isinstance(learner, str)
+            else getattr(learner, "name", None) or arguments.shown(learner): learner
+            for learner in learners
         }
     else:
         raise TypeError(
             f"learners: got {learners!r}; expected label -> learner, or a list of names of methods"
         )
-    if not found:
+    if not labelled:
         raise ValueError("learners: got none; expected at least one learner")
-    return found
+    return labelled
 
 
 def _plain(interval: Interval) -> dict[str, float | None]:

@@ -72,14 +72,14 @@ def guarantees(learner: Learner, setting: Setting, horizon: int) -> tuple[Guaran
 
 
 def under_feedback(
-    found: Iterable[Guarantee], learner: Learner, feedback: Feedback | None
+    promised: Iterable[Guarantee], learner: Learner, feedback: Feedback | None
 ) -> Iterable[Guarantee]:
     """Return the guarantees that hold under this feedback (`None` is full information); if none
     does, the reason."""
     why = "" if feedback is None else uncovered(learner, feedback)
     if feedback is None or not why:
-        return found
-    names = {one.quantity: None for one in found}
+        return promised
+    names = {g.quantity: None for g in promised}
     return [Guarantee.none(name, f"feedback {feedback.kind}", why) for name in names]
 
 
@@ -88,8 +88,8 @@ def coverage(learner: Learner, feedback: Feedback | None) -> tuple[str, ...]:
     if feedback is None:
         return ()
     why = uncovered(learner, feedback)
-    told = f"No guarantee covers it: {why}." if why else "The guarantees cover it."
-    return (f"Feedback: {feedback!r}. {told}",)
+    sentence = f"No guarantee covers it: {why}." if why else "The guarantees cover it."
+    return (f"Feedback: {feedback!r}. {sentence}",)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ one was played."""
 
 
 def translated(
-    found: Iterable[Guarantee], played: Problem, scored: Problem, horizon: int, count: int
+    promised: Iterable[Guarantee], played: Problem, scored: Problem, horizon: int, count: int
 ) -> tuple[Guarantee, ...]:
     """Turn bounds for the problem that was played into bounds for the one that is scored.
 
@@ -121,20 +121,20 @@ def translated(
     """
     layers = transforms_between(played, scored)
     if layers == ():
-        return tuple(found)
+        return tuple(promised)
     if layers is None:
         why = (
             "the run is scored by another problem than the one that was played, and that is no "
             "transform of it"
         )
-        return tuple(_without_bound(g, why) for g in found)
+        return tuple(_without_bound(g, why) for g in promised)
     counts = [count]
     for layer in reversed(layers[1:]):
         counts.insert(0, 1 if isinstance(layer, (Max, LogSumExp)) else counts[0])
     pairs = list(zip(layers, counts, strict=True))
     cost = _cost_of_margin(pairs, scored, horizon)
     made: list[Guarantee] = []
-    for guarantee in found:
+    for guarantee in promised:
         if guarantee.bound is None:
             made.append(guarantee)
         elif guarantee.quantity == "regret":
@@ -234,24 +234,25 @@ def _translated_regret(guarantee: Guarantee, cost: Guarantee) -> Guarantee:
     )
 
 
-def against(found: Iterable[Guarantee], moving: bool) -> tuple[Guarantee, ...]:
+def against(promised: Iterable[Guarantee], moving: bool) -> tuple[Guarantee, ...]:
     """Replace bounds on regret that are meant for another kind of comparator by the reason."""
     why = "the theorem compares with a fixed decision, not with one that moves"
     return tuple(
-        _without_bound(g, why) if g.quantity == "regret" and moving > g.moving else g for g in found
+        _without_bound(g, why) if g.quantity == "regret" and moving > g.moving else g
+        for g in promised
     )
 
 
-def standing(found: Iterable[Guarantee], refuted: Collection[str]) -> dict[str, Standing]:
+def standing(promised: Iterable[Guarantee], refuted: Collection[str]) -> dict[str, Standing]:
     """Choose, for each quantity, the smallest bound whose assumptions stand.
 
     Every candidate is kept until assumptions have been checked, so a refuted sharp bound does not
     hide a valid weaker one.
     """
-    found, false = tuple(found), set(refuted)
+    promised, false = tuple(promised), set(refuted)
     chosen = {}
     for quantity in QUANTITIES:
-        about = [g for g in found if g.quantity == quantity]
+        about = [g for g in promised if g.quantity == quantity]
         candidates = [g for g in about if g.bound is not None and math.isfinite(g.bound)]
         valid = [g for g in candidates if not false & set(g.assumptions)]
         best = smallest(valid or candidates).get(quantity)

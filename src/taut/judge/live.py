@@ -157,11 +157,11 @@ def _with_own_record(case: Case, player: Player) -> Case:
         count = player._data.counts[1]
         announced = AnnouncedRun(case.run, problem, None, count, problem.previous)
         case = replace(case, announced=announced)
-    found, history = player.extremes, player.history
-    if found.since > player.round - 1:
+    extremes, history = player.extremes, player.history
+    if extremes.since > player.round - 1:
         return case
     nowhere = Extreme(-np.inf, None, 0, np.zeros(player._shape))
-    largest: dict[str, Any] = {name: getattr(found, name) or nowhere for name in NAMES}
+    largest: dict[str, Any] = {name: getattr(extremes, name) or nowhere for name in NAMES}
     domain = problem.domain
     reach = float(np.linalg.norm(np.asarray(domain.centre))) + float(domain.radius)
     observed = np.isfinite(history.excess).all(axis=1)
@@ -173,15 +173,15 @@ def _with_own_record(case: Case, player: Player) -> Case:
         rounds=rounds,
         seeds=1,
         **largest,
-        clipping=found.clipping,
-        constraint_slope=found.constraint_slope,
+        clipping=extremes.clipping,
+        constraint_slope=extremes.constraint_slope,
         loss_size=float(np.abs(losses).max(initial=0))
         + max(largest["loss_lipschitz"].value, 0.0) * reach,
         constraint_size=max(largest["constraint_range"].value, 0.0)
         + max(largest["constraint_lipschitz"].value, 0.0) * reach,
         played=decisions[:: max(1, len(decisions) // PLAYED)],
         violating=decisions[top][worst[top] > 0],
-        since=found.since,
+        since=extremes.since,
     )
     return replace(case, seen=seen)
 
@@ -202,17 +202,17 @@ def _source(player: Player, stream: Any, rounds: int) -> Stream:
         )
     history = player.history
     known = np.isfinite(history.loss)
-    numbers, told = history.rounds[known], history.loss[known]
+    numbers, remembered = history.rounds[known], history.loss[known]
     if len(numbers) and not problem.previous:
         decisions = history.decision[known].reshape(-1, *player._shape)
         data = jax.tree.map(lambda leaf: np.asarray(leaf)[0][numbers - 1], source.block(0, rounds))
-        found: Array = losses_at(problem, decisions, data)
-        off = np.abs(found - told) > AGREE * (1 + np.abs(told))
+        losses: Array = losses_at(problem, decisions, data)
+        off = np.abs(losses - remembered) > AGREE * (1 + np.abs(remembered))
         if off.any():
             i = int(np.argmax(off))
             raise ValueError(
-                f"stream: got data with which the loss of round {numbers[i]} is {found[i]:.6g}; "
-                f"expected those that the player observed, with which it was {told[i]:.6g}"
+                f"stream: got data with which the loss of round {numbers[i]} is {losses[i]:.6g}; "
+                f"expected those that the player observed, with which it was {remembered[i]:.6g}"
             )
     return (
         source if source.horizon == rounds else as_stream(problem.arrange(stream), horizon=rounds)

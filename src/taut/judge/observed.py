@@ -241,10 +241,10 @@ class Linear(NamedTuple):
 def linear(problem: Problem, x: Array, z: Any, repeats: int = 1) -> Linear:
     """Return losses and constraints at decisions (point, round or 1, *shape) with the data, arrays
     (point or 1, round, ...); see `Evaluation`."""
-    given = z if problem.constraints.takes_data else None
+    constraint_data = z if problem.constraints.takes_data else None
     return Linear(
         *loss_evaluation(problem, repeats).slopes(x, z),
-        *constraint_evaluation(problem, repeats=repeats).slopes(x, given),
+        *constraint_evaluation(problem, repeats=repeats).slopes(x, constraint_data),
     )
 
 
@@ -256,8 +256,8 @@ def probe(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
     rounds = len(jax.tree.leaves(data)[0])
     width = rounds
     if problem.constraints.takes_data:
-        one = jax.tree.map(lambda a: np.asarray(a)[None], data)
-        count = constraint_evaluation(problem).count(points[:, None], one)
+        per_point = jax.tree.map(lambda a: np.asarray(a)[None], data)
+        count = constraint_evaluation(problem).count(points[:, None], per_point)
         while width > 1 and width * points.size * count > ENTRIES:
             width = -(-width // 2)
     parts = []
@@ -286,7 +286,7 @@ def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
         )
         scale = np.abs(here.values) + np.abs(there.values) + np.abs(rise) + slopes * far[..., None]
         steep = _length(here.slope)
-        found = {
+        measured = {
             "loss": here.loss,
             "loss_slope": steep,
             "loss_gap": there.loss - here.loss - along,
@@ -301,7 +301,7 @@ def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
         }
     return {
         name: np.swapaxes(np.broadcast_to(value, lead + value.shape[2:]), 0, 1)
-        for name, value in found.items()
+        for name, value in measured.items()
     }
 
 

@@ -113,9 +113,9 @@ def rates(
             bounds over the same horizons.
         executor: where horizons are played, as in `taut.sweep`; by default in threads.
     """
-    given = [one for one in (learner, family, horizons) if one is not None]
-    if horizons is None and len(given) == 2:
-        learner, family, horizons = DEFAULT, *given
+    positional = [argument for argument in (learner, family, horizons) if argument is not None]
+    if horizons is None and len(positional) == 2:
+        learner, family, horizons = DEFAULT, *positional
     if horizons is None or family is None:
         raise TypeError(
             "rates: expected rates(learner, family, horizons) or rates(family, horizons)"
@@ -148,12 +148,12 @@ def rates(
     for horizon, cell, name in zip(grid, cells, played, strict=True):
         problem, source, made, run = cell.problem, cell.stream, played[name].learner, played[name]
         assert isinstance(made, Learner)
-        found = metrics.measured(run, hindsight(score or problem, source, horizon=horizon))
-        columns.append(_without_rounding(found, run))
+        measured = metrics.measured(run, hindsight(score or problem, source, horizon=horizon))
+        columns.append(_without_rounding(measured, run))
         promised = made.guarantees(setting_of(problem), horizon)
         count = run.totals.excess.shape[-1]
         best = smallest(translated(promised, problem, score or problem, horizon, count)).values()
-        limits.append({one.quantity: one.bound for one in best if one.bound is not None})
+        limits.append({g.quantity: g.bound for g in best if g.bound is not None})
     values = {name: np.stack([column[name] for column in columns], axis=-1) for name in QUANTITIES}
     allowed = _slopes(grid, limits) if theory is None else theory
     return Rates(grid, values, tuple(fit(name, grid, values[name], allowed) for name in QUANTITIES))

@@ -43,7 +43,7 @@ class Candidate:
 
     def bound(self, quantity: str) -> float:
         """The bound on one quantity; infinite if there is none."""
-        known = next((one.bound for one in self.guarantees if one.quantity == quantity), None)
+        known = next((g.bound for g in self.guarantees if g.quantity == quantity), None)
         return math.inf if known is None else known
 
 
@@ -71,12 +71,12 @@ class Recommendation(Displayed):
             "horizon": self.horizon,
             "candidates": [
                 {
-                    "name": one.method.name,
-                    "applies": one.learner is not None,
-                    "reason": one.reason,
-                    "bounds": {g.quantity: g.bound for g in one.guarantees},
+                    "name": candidate.method.name,
+                    "applies": candidate.learner is not None,
+                    "reason": candidate.reason,
+                    "bounds": {g.quantity: g.bound for g in candidate.guarantees},
                 }
-                for one in self.candidates
+                for candidate in self.candidates
             ],
         }
 
@@ -106,11 +106,11 @@ class Recommendation(Displayed):
     def _summary(self) -> Summary:
         quantities = ("regret", "violation", "squared violation", "peak violation")
         rows = []
-        for one in self.candidates:
-            bounds = [one.bound(quantity) for quantity in quantities]
-            if one.learner is not None and min(bounds) < math.inf:
+        for candidate in self.candidates:
+            bounds = [candidate.bound(quantity) for quantity in quantities]
+            if candidate.learner is not None and min(bounds) < math.inf:
                 shown = ("" if math.isinf(bound) else number(bound) for bound in bounds)
-                rows.append((one.method.name, *shown))
+                rows.append((candidate.method.name, *shown))
         others, notes = len(self.candidates) - len(rows), []
         if others:
             few = counted(others, "learner")
@@ -125,7 +125,7 @@ class Recommendation(Displayed):
 
     def remarks(self) -> Grid:
         """Return a table of the learners that do not apply or lack a bound, with the reason."""
-        rows = tuple((one.method.name, one.reason) for one in self.candidates if one.reason)
+        rows = tuple((c.method.name, c.reason) for c in self.candidates if c.reason)
         return Grid(("learner", "remark"), rows, left=("learner", "remark"))
 
 
@@ -165,22 +165,22 @@ def recommend(
     setting = setting_of(problem)
     if unknown:
         return _without_constants(stated, setting, length, unknown)
-    found = [
+    candidates = [
         _candidate(m, problem, setting, horizon, length, feasible, weight)
         for m in LEARNERS.values()
     ]
     if problem.announced is not None:
         why = "it does not enforce announced constraints"
-        found = [
-            one if isinstance(one.learner, Announced) else Candidate(one.method, None, (), why)
-            for one in found
+        candidates = [
+            c if isinstance(c.learner, Announced) else Candidate(c.method, None, (), why)
+            for c in candidates
         ]
 
-    def price(one: Candidate) -> float:
-        violation = length * one.bound("peak violation") if per_round else one.bound("violation")
-        return math.inf if one.learner is None else one.bound("regret") + weight * violation
+    def price(c: Candidate) -> float:
+        violation = length * c.bound("peak violation") if per_round else c.bound("violation")
+        return math.inf if c.learner is None else c.bound("regret") + weight * violation
 
-    ranked = tuple(sorted(found, key=price))
+    ranked = tuple(sorted(candidates, key=price))
     best = ranked[0]
     if best.learner is None or math.isinf(price(best)):
         raise ValueError(
@@ -195,7 +195,7 @@ def recommend(
             "the loss depends on the previous decision: bounds are on adaptive-adversary regret, "
             "not on policy regret",
         )
-    nearly = next((one for one in ranked[1:] if isinstance(one.learner, HalfSpace)), None)
+    nearly = next((c for c in ranked[1:] if isinstance(c.learner, HalfSpace)), None)
     if (
         nearly is not None
         and not isinstance(best.learner, HalfSpace)
@@ -294,7 +294,7 @@ def _candidate(
     except ValueError as error:
         return Candidate(method, None, (), str(error))
     limits = guarantees(learner, setting, length)
-    bounded = {one.quantity for one in limits}
+    bounded = {g.quantity for g in limits}
     if "violation" not in bounded:
         reason = "has no bound on the violation"
         if "excess" in bounded:
@@ -305,7 +305,7 @@ def _candidate(
 def _reasons(
     best: Candidate, problem: Problem, horizon: int | None, per_round: bool
 ) -> tuple[str, ...]:
-    found = [
+    reasons = [
         f"{best.method.title} ({best.method.reference})",
         f"regret {best.method.regret}, violation {best.method.violation}",
         "the horizon is known"
@@ -314,17 +314,19 @@ def _reasons(
     ]
     if best.method.name == BEST:
         usual = best.method.build(problem, horizon)
-        found.append(
+        reasons.append(
             "its parameters minimise the bound on regret plus the weighted violation; "
             f'taut.learner("{BEST}", problem, horizon={horizon}) has those of Theorem 1: '
             f"{brief(usual)}"
         )
     if best.method.losses == "strongly convex":
-        found.append(f"the losses are strongly convex, H = {problem.constants.strong_convexity:g}")
+        reasons.append(
+            f"the losses are strongly convex, H = {problem.constants.strong_convexity:g}"
+        )
     if per_round:
-        found.append("every round matters: chosen by the bound on the peak violation")
+        reasons.append("every round matters: chosen by the bound on the peak violation")
     if problem.constants.estimated:
-        found.append(
+        reasons.append(
             f"estimated, so the bounds are too: {', '.join(sorted(problem.constants.estimated))}"
         )
-    return tuple(found)
+    return tuple(reasons)

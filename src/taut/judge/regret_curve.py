@@ -43,25 +43,27 @@ def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
     if isinstance(source, Adversary):
         source = as_stream(problem.arrange(revealed_data(run)), seeds=run.seeds)
     check_same(run, run.played or problem, problem, source)
-    found = hindsight(problem, source, horizon=run.horizon) if best is None else best
-    arguments.instance("best", found, Hindsight, "the result of taut.hindsight(problem, stream)")
-    if found.comparator != "fixed" or found.prefixes is not None:
+    optimum = hindsight(problem, source, horizon=run.horizon) if best is None else best
+    arguments.instance("best", optimum, Hindsight, "the result of taut.hindsight(problem, stream)")
+    if optimum.comparator != "fixed" or optimum.prefixes is not None:
         raise ValueError(
             "best: got decisions for prefixes or moving ones; expected taut.hindsight(problem, "
             "stream)"
         )
     fixed = steady(problem) if problem.previous else problem
     return np.cumsum(
-        run.loss - losses_of(fixed, source, found.decision, run.horizon), axis=-1, dtype=np.float64
+        run.loss - losses_of(fixed, source, optimum.decision, run.horizon),
+        axis=-1,
+        dtype=np.float64,
     )
 
 
 def losses_of(problem: Problem, source: Stream, decisions: Array, horizon: int) -> Array:
     """Return the loss of one fixed decision per seed in every round, with dims (seed, round)."""
-    found, loss = np.zeros((source.seeds, horizon)), loss_evaluation(problem)
+    losses, loss = np.zeros((source.seeds, horizon)), loss_evaluation(problem)
     with double_precision():
         at = np.asarray(decisions, float)[:, None]
         for block in Blocks(source, (horizon,)).of():
             values = loss.repeated(block.repeats).values(at, block.data)
-            found[:, block.start : block.stop] = values[:, : block.stop - block.start]
-    return found
+            losses[:, block.start : block.stop] = values[:, : block.stop - block.start]
+    return losses

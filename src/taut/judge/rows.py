@@ -55,14 +55,14 @@ class Measured(NamedTuple):
 def certificate_of(case: Case) -> Certificate:
     """The certificate of a case in which all has been measured and checked."""
     refuted = {assumption.name for assumption in case.checks if assumption.refuted}
-    found = promised(case)
-    about_scored = translated(found, case.played, case.scored, case.run.horizon, case.count)
+    about_played = promised(case)
+    about_scored = translated(about_played, case.played, case.scored, case.run.horizon, case.count)
     if case.memory is not None:
-        about_scored = case.memory.scored_guarantees(found, about_scored)
+        about_scored = case.memory.scored_guarantees(about_played, about_scored)
     limits = trivial_limits(case.scored, case.run.horizon, case.source, refuted)
     rounding, mend = _rounding(case), _mend(case)
     rows: tuple[Row, ...] = ()
-    for measured in _measured(case, found, about_scored, limits):
+    for measured in _measured(case, about_played, about_scored, limits):
         rows += tuple(_rows(measured, refuted, rounding[measured.quantity], case.run.horizon, mend))
     violating = None
     if case.run.excess is not None:
@@ -89,15 +89,15 @@ def _clipped(case: Case) -> tuple[str, ...]:
     count, cost = int(clipping.rounds.max()), float(clipping.excess.max())
     rounds = "1 round" if count == 1 else f"{count:,} rounds"
     most = " at most" if case.run.seeds > 1 else ""
-    told = (
+    text = (
         f"In {rounds}{most} the loss gradient was more than {clipping.clip:g} times as long as any "
         "before it, and was shortened."
     )
     if math.isinf(cost):
-        return (f"{told} One was left out, because floats cannot represent its square.",)
+        return (f"{text} One was left out, because floats cannot represent its square.",)
     times = float(case.played.domain.diameter) * cost
     return (
-        f"{told} This adds {times:.6g} to the bound on regret, the diameter of the domain times "
+        f"{text} This adds {times:.6g} to the bound on regret, the diameter of the domain times "
         "what was cut off.",
     )
 
@@ -130,7 +130,9 @@ def _mend(case: Case) -> str:
 def promised(case: Case) -> tuple[Guarantee, ...]:
     """What theory promises for the problem that was played, given what is known of the run."""
     if case.uncovered:
-        return tuple(Guarantee.none(one, "guarantees", case.uncovered) for one in QUANTITIES)
+        return tuple(
+            Guarantee.none(quantity, "guarantees", case.uncovered) for quantity in QUANTITIES
+        )
     observed = None
     if case.seen is not None:
         advice = None if case.advised is None else case.advised.observed(case.run.horizon)
@@ -146,12 +148,12 @@ def promised(case: Case) -> tuple[Guarantee, ...]:
         )
     if case.moving:
         setting = replace(setting, path_length=float(np.max(case.comparator.path_length)))
-    found = case.learner.guarantees(setting, case.run.horizon)
-    found = against(under_feedback(found, case.learner, case.run.feedback), case.moving)
+    guarantees = case.learner.guarantees(setting, case.run.horizon)
+    guarantees = against(under_feedback(guarantees, case.learner, case.run.feedback), case.moving)
     name = str(Assumes.FEASIBLE)
-    if any(one.name == name for one in case.checks):
-        found = tuple(replace(one, assumptions=(*one.assumptions, name)) for one in found)
-    return found
+    if any(check.name == name for check in case.checks):
+        guarantees = tuple(replace(g, assumptions=(*g.assumptions, name)) for g in guarantees)
+    return guarantees
 
 
 def _measured(
@@ -231,10 +233,10 @@ def _that_matter(checks: tuple[Assumption, ...], rows: tuple[Row, ...]) -> tuple
     return shown + tuple(Assumption(name, GIVEN, "not checked") for name in sorted(rests - named))
 
 
-def _undecided(limits: Limits, found: tuple[Guarantee, ...]) -> list[str]:
+def _undecided(limits: Limits, guarantees: tuple[Guarantee, ...]) -> list[str]:
     """Say of which bounds it is not known whether every learner satisfies them."""
     of_losses = {
-        g.quantity == "regret" for g in found if g.bound is not None and math.isfinite(g.bound)
+        g.quantity == "regret" for g in guarantees if g.bound is not None and math.isfinite(g.bound)
     }
     names = {
         "losses": ("regret", True, "loss_range"),

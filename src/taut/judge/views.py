@@ -129,7 +129,7 @@ class RecordedRun:
     def policy_guarantees(self, promised: Iterable[Guarantee]) -> tuple[Guarantee, ...]:
         """Return bounds on policy regret, as bounds on regret, given those for the problem that was
         played."""
-        of_regret = [one for one in promised if one.quantity == "regret"]
+        of_regret = [g for g in promised if g.quantity == "regret"]
         if self.only_announced:
             return tuple(of_regret)
         if not self.steady:
@@ -141,15 +141,14 @@ class RecordedRun:
             )
             why = f"guarantees of learners are about adaptive-adversary regret; {advice}"
             return tuple(
-                one if one.bound is None else Guarantee.none("regret", one.source, why)
-                for one in of_regret
+                g if g.bound is None else Guarantee.none("regret", g.source, why) for g in of_regret
             )
         moving, more = float(self.cost_of_moving().max()), "with the cost of moving"
         return tuple(
-            replace(one, bound=one.bound + moving, source=f"{one.source}, {more}")
-            if one.bound is not None
-            else one
-            for one in of_regret
+            replace(g, bound=g.bound + moving, source=f"{g.source}, {more}")
+            if g.bound is not None
+            else g
+            for g in of_regret
         )
 
     def scored_guarantees(
@@ -168,7 +167,7 @@ class RecordedRun:
             "the constraints depend on the previous decision, which was the decision itself in "
             "the problem that was played"
         )
-        violations = [one for one in promised if one.quantity != "regret"]
+        violations = [g for g in promised if g.quantity != "regret"]
         if self.remembers:
-            violations = [Guarantee.none(one.quantity, one.source, why) for one in violations]
-        return (*violations, *(one for one in translated if one.quantity == "regret"))
+            violations = [Guarantee.none(g.quantity, g.source, why) for g in violations]
+        return (*violations, *(g for g in translated if g.quantity == "regret"))

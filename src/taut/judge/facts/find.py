@@ -110,15 +110,15 @@ class Facts(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """All facts as JSON-able values."""
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         for field in fields(self):
             fact = getattr(self, field.name)
             if isinstance(fact, Fact):
                 entry = {"value": fact.value, "kind": fact.kind, "source": fact.source}
-                found[field.name] = entry
+                entries[field.name] = entry
             elif fact is not None:
-                found[field.name] = np.asarray(fact).tolist()
-        return found
+                entries[field.name] = np.asarray(fact).tolist()
+        return entries
 
     def _summary(self) -> Summary:
         lines = []
@@ -143,82 +143,82 @@ def facts_of(problem: Problem, stream: Stream | None = None) -> Facts:
         stream = None
     fixed = not problem.constraints.takes_data
     data = None if fixed else stream
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     if stream is not None:
-        found |= _of_losses(problem, stream)
+        facts |= _of_losses(problem, stream)
     if fixed or data is not None:
-        found |= _of_constraints(problem, data)
-    return Facts(**found)
+        facts |= _of_constraints(problem, data)
+    return Facts(**facts)
 
 
-def _if_known(find: Callable[..., Any], *given: Any) -> Any:
+def _if_known(find: Callable[..., Any], *args: Any) -> Any:
     """The result of a function, or None if it is unknown."""
     try:
-        return find(*given)
+        return find(*args)
     except Unknown:
         return None
 
 
 def _of_losses(problem: Problem, stream: Stream) -> dict[str, Any]:
     """Convexity, Lipschitz constant, range and strong convexity of the losses of all rounds."""
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     rounds = f"{INTERVALS}, over the domain and the data of all {stream.horizon:,} rounds"
     loss = partial(loss_of_round, problem.loss)
     ranges = _if_known(ranges_of, loss, problem, stream, variation)
     if ranges is not None:
-        found["loss_lipschitz"] = Fact(ranges.lipschitz, PROVEN, rounds)
-        found["loss_range"] = Fact(ranges.range, PROVEN, rounds)
+        facts["loss_lipschitz"] = Fact(ranges.lipschitz, PROVEN, rounds)
+        facts["loss_range"] = Fact(ranges.range, PROVEN, rounds)
         if ranges.affine:
-            return found | {"convex_losses": Fact(1, PROVEN, AFFINE)}
+            return facts | {"convex_losses": Fact(1, PROVEN, AFFINE)}
     pieces = _if_known(_pieces, problem.loss, problem, stream)
     if pieces is not None:
         if pieces.sign >= 0:
-            found["convex_losses"] = _convex(pieces)
-        return {"loss_lipschitz": _steepest(pieces)} | found
+            facts["convex_losses"] = _convex(pieces)
+        return {"loss_lipschitz": _steepest(pieces)} | facts
     least, most = _if_known(curvature_of, [loss], problem, stream) or (-math.inf, math.inf)
     if least >= 0:
-        found["convex_losses"] = Fact(1, PROVEN, f"no second derivative is negative, {rounds}")
+        facts["convex_losses"] = Fact(1, PROVEN, f"no second derivative is negative, {rounds}")
     if least > 1e-9 * most:
         why = f"the least eigenvalue of second derivatives, {rounds}"
-        found["strong_convexity"] = Fact(least, PROVEN, why)
-    return found
+        facts["strong_convexity"] = Fact(least, PROVEN, why)
+    return facts
 
 
 def _of_constraints(problem: Problem, stream: Stream | None) -> dict[str, Any]:
     """All facts of the constraints: fixed ones if there is no stream."""
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     where = f"{INTERVALS}, over the domain"
     if stream is not None:
         where += f" and the data of all {stream.horizon:,} rounds"
     ranges = _if_known(ranges_of, problem.constraints.values, problem, stream, size)
     if ranges is not None:
-        found["constraint_lipschitz"] = Fact(ranges.lipschitz, PROVEN, where)
-        found["constraint_range"] = Fact(ranges.range, PROVEN, where)
+        facts["constraint_lipschitz"] = Fact(ranges.lipschitz, PROVEN, where)
+        facts["constraint_range"] = Fact(ranges.range, PROVEN, where)
     pieces = _if_known(_pieces, problem.constraints.values, problem, stream)
     if pieces is not None:
-        found |= _of_pieces(problem, stream, pieces)
-        found.setdefault("constraint_lipschitz", _steepest(pieces))
+        facts |= _of_pieces(problem, stream, pieces)
+        facts.setdefault("constraint_lipschitz", _steepest(pieces))
     else:
-        found |= _of_curvature(problem, stream, where)
+        facts |= _of_curvature(problem, stream, where)
     point = slater_point(problem, stream)
     if point is None:
-        return found
+        return facts
     shown = np.array2string(np.asarray(point.point), precision=4, threshold=6)
     rounds = "" if stream is None else f" in all {stream.horizon:,} rounds"
     room = f"max g <= {-point.room:.6g} at x = {shown}{rounds}"
-    found["slater"] = Fact(point.room, VERIFIED, room)
-    found["slater_point"] = point.point
+    facts["slater"] = Fact(point.room, VERIFIED, room)
+    facts["slater_point"] = point.point
     if stream is None:
         why = (
             f"the room {point.room:.6g} at x = {shown} over the largest distance from it, "
             f"{point.distance:.6g}"
         )
-        if "convex_constraints" not in found and not problem.proof_of_convexity:
+        if "convex_constraints" not in facts and not problem.proof_of_convexity:
             why += ", if the constraints are convex"
         kappa = Fact(point.room / point.distance, PROVEN, why)
-        known = found.get("error_bound")
-        found["error_bound"] = kappa if known is None or kappa.value > known.value else known
-    return found
+        known = facts.get("error_bound")
+        facts["error_bound"] = kappa if known is None or kappa.value > known.value else known
+    return facts
 
 
 def _convex(pieces: Pieces) -> Fact:
@@ -252,19 +252,19 @@ def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[
     if pieces.sign < 0:
         return {}
     affine = pieces.sign == 0
-    found: dict[str, Any] = {"convex_constraints": _convex(pieces)}
+    facts: dict[str, Any] = {"convex_constraints": _convex(pieces)}
     if affine:
-        found["constraint_smoothness"] = Fact(0.0, PROVEN, "all constraints are affine")
+        facts["constraint_smoothness"] = Fact(0.0, PROVEN, "all constraints are affine")
     normals = _if_known(distinct, pieces.rows)
     if normals is None or not 0 < len(normals) <= MOST:
-        return found
+        return facts
     seen = "" if stream is None else f" in the data of {stream.horizon:,} rounds"
     if not nearly_parallel(normals):
         why = f"half-spaces of the traced program{seen}"
-        found["half_spaces"] = Fact(len(normals), PROVEN, why)
+        facts["half_spaces"] = Fact(len(normals), PROVEN, why)
     if stream is None:
-        found |= _hoffman(problem, pieces)
-    return found
+        facts |= _hoffman(problem, pieces)
+    return facts
 
 
 def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
@@ -322,11 +322,11 @@ def _of_curvature(problem: Problem, stream: Stream | None, where: str) -> dict[s
     if bounds is None:
         return {}
     least, most = bounds
-    found = {"constraint_smoothness": Fact(max(abs(least), abs(most)), PROVEN, where)}
+    facts = {"constraint_smoothness": Fact(max(abs(least), abs(most)), PROVEN, where)}
     if least >= 0:
         why = f"no second derivative is negative, {where}"
-        found["convex_constraints"] = Fact(1, PROVEN, why)
-    return found
+        facts["convex_constraints"] = Fact(1, PROVEN, why)
+    return facts
 
 
 STEPS = 40

@@ -104,7 +104,7 @@ def distinct(functions: Array) -> Array:
 def nearly_parallel(normals: Array) -> bool:
     """Whether two unit normals differ by so little that their cuts share a slot, although they are
     not the same."""
-    distances = (np.linalg.norm(normals[k + 1 :] - one, axis=1) for k, one in enumerate(normals))
+    distances = (np.linalg.norm(normals[k + 1 :] - row, axis=1) for k, row in enumerate(normals))
     return any(np.any((each > 10 * SAME) & (each < APART)) for each in distances)
 
 
@@ -113,7 +113,7 @@ def nearly_parallel(normals: Array) -> bool:
 
 def _apply(equation: Any, operands: list[Any]) -> Sequence[Any]:
     name, types = equation.primitive.name, [variable.aval.dtype for variable in equation.outvars]
-    moves = any(isinstance(one, Pieces) for one in operands)
+    moves = any(isinstance(operand, Pieces) for operand in operands)
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in types):
         raise Unknown("a random key has no affine pieces")
     if moves and any(dtype.kind != "f" for dtype in types):
@@ -169,7 +169,7 @@ def _wide(u: Pieces, shape: tuple[int, ...]) -> Pieces:
 
 
 def _sign(*of: Pieces) -> int:
-    signs = {one.sign for one in of} - {0}
+    signs = {u.sign for u in of} - {0}
     if len(signs) > 1:
         raise Unknown("a maximum and a minimum are combined")
     return signs.pop() if signs else 0
@@ -309,10 +309,10 @@ def _power(u: Pieces, *, y: int, **_: Any) -> Pieces:
 
 def _moved(equation: Any, operands: list[Any]) -> Sequence[Any]:
     """Entries at other places."""
-    known = [None if isinstance(one, Pieces) else one for one in operands]
+    known = [None if isinstance(operand, Pieces) else operand for operand in operands]
     moving, places = places_of(equation, operands, known)
-    size = next(one.size for one in moving if isinstance(one, Pieces))
-    parts = [_as_pieces(one, size) for one in moving]
+    size = next(operand.size for operand in moving if isinstance(operand, Pieces))
+    parts = [_as_pieces(operand, size) for operand in moving]
     count = max(len(part.functions) for part in parts)
     flat = [_repeated(part, count).reshape(count, -1, size + 1) for part in parts]
     functions, sign = np.concatenate(flat, axis=1), _sign(*parts)

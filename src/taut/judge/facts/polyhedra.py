@@ -58,15 +58,15 @@ def hoffman(
     total = sum(math.comb(len(rows), k) for k in sizes)
     if total > SUBSETS:
         raise Unknown(f"the polyhedron has {total} sets of rows; at most {SUBSETS} are looked at")
-    found = []
+    candidates = []
     for size in sizes:
         sets = np.array(list(itertools.combinations(range(len(rows)), size)))
         sets = sets[counted[sets].any(axis=1)]
-        found += _smallest_normals(rows, counted, sets)
+        candidates += _smallest_normals(rows, counted, sets)
     active = _active(rows, ends, low, high)
     return min(
         length
-        for length, chosen in found
+        for length, chosen in candidates
         if (active is None or active[:, chosen].all(axis=1).any())
         and not _points_outwards(rows, ends, chosen, ball)
     )

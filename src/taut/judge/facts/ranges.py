@@ -127,7 +127,9 @@ def _enclosures(
         yield enclose(function, space, lipschitz=steepest), np.ones(1)
         return
     first = jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1))
-    results = (v for one in equations(_program(function, space, first)) for v in one.outvars)
+    results = (
+        v for equation in equations(_program(function, space, first)) for v in equation.outvars
+    )
     entries = sum(math.prod(variable.aval.shape) for variable in results)
     each = max(1, (space.size if space.has_room(space.shape) else 1) * entries)  # slopes of a round
     rows = jax.vmap(jax.vmap(function, (None, 0)), (None, 0))
@@ -246,7 +248,7 @@ def _constraint_sums(
         raise Unknown("the data are not there")
     else:
         bounds = _enclosures(constraints.values, space, source, LIMITS, steepest)
-        seeds, blocks = source.seeds, ((one.high, rounds) for one, rounds in bounds)
+        seeds, blocks = source.seeds, ((bound.high, rounds) for bound, rounds in bounds)
     sums: Any = 0.0
     violation, squares, peak = np.zeros(seeds), np.zeros(seeds), 0.0
     for largest, rounds in blocks:
