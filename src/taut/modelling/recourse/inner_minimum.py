@@ -27,7 +27,7 @@ from ...problem.conic import Columns, Solver, linear_cones
 from .interior_point import Program, minimum
 
 if TYPE_CHECKING:
-    from ...problem.domains import Domain
+    from ..translation.parameters import Range
     from ..translation.statement import Statement
 
 
@@ -321,14 +321,12 @@ def _bounds(inner: Inner, equations: Enclosure, limits: Enclosure, costs: Enclos
     return reduced(around, around, np.inf, *terms)
 
 
-def bound_multipliers(statement: Statement, domain: Domain) -> None:
+def bound_multipliers(statement: Statement, known: Range) -> None:
     """Bound the multipliers of all programs in the loss, for all decisions of the domain and all
     data."""
-    from ..constants.enclosures import edges_of, enclosures
-    from ..translation.parameters import parameter_range
+    from ..constants.enclosures import enclosures
 
-    known = parameter_range(statement, domain)
-    bounds = enclosures(statement, edges_of(statement, domain, known))
+    bounds = enclosures(statement, known.box)
     queue = [statement.objective]
     while queue:
         atom = queue.pop()

@@ -26,8 +26,11 @@ from scipy import sparse
 from ...engine import Array
 from ..translation.affine_forms import AffineForm, AffineForms, groups
 from ..translation.attributes import constant_value, spans_of
-from ..translation.inequalities import Excess, excesses_of
-from ..translation.reading import leaves_of
+from ..translation.inequalities import Excess, bounds_of, excesses_of
+from ..translation.reading import bound_constraints, leaves_of
+
+PLAIN = ("nonneg", "nonpos", "pos", "neg", "bounds")
+"""Attributes that are bounds; a recourse variable may have no others."""
 
 
 class NoClosedForm(ValueError):
@@ -86,6 +89,18 @@ def has(part: Any, variables: Any) -> bool:
     """Whether an expression or constraint contains one of the variables."""
     ids = {variable.id for variable in variables}
     return any(variable.id in ids for variable in part.variables())
+
+
+def variable_bounds(variable: Any) -> list[Any]:
+    """The attributes of a variable as constraints."""
+    others = [
+        name
+        for name, value in variable.attributes.items()
+        if name not in PLAIN and value not in (None, False)
+    ]
+    if others:
+        raise NoClosedForm(f"{variable.name()} has the attribute {others[0]}")
+    return [*bound_constraints(variable), *bounds_of(variable)]
 
 
 def linear_rows(constraint: Any) -> Excess | None:

@@ -57,7 +57,8 @@ def whole(leaf: Any, *kinds: str) -> Array:
 
 def is_symmetric(leaf: Any) -> bool:
     """Whether the attributes ask for a symmetric matrix."""
-    return any(leaf.attributes.get(name) for name in ("symmetric", "PSD", "NSD"))
+    given = leaf.attributes
+    return bool(given["symmetric"] or given["PSD"] or given["NSD"])
 
 
 def pattern(leaf: Any) -> Array:
