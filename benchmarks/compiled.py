@@ -15,7 +15,6 @@ import taut
 import taut.play.simulation
 from taut.play.buffers import aligned
 from taut.play.compile import Executable
-from taut.play.loop import Span
 
 GIVEN = ("parameter", "get-tuple-element", "constant", "tuple", "bitcast")
 MARK = "xla_cpu_small_call"
@@ -36,7 +35,7 @@ class Chunk(NamedTuple):
     def rounds(self) -> int:
         """How many rounds are played."""
         _, _, _, span, _ = self.arguments
-        return int(Span(*span).rounds)
+        return int(span.rounds)
 
     @property
     def program(self) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 import taut
 from taut.judge.assumptions import GIVEN, PROBED, REFUTED, VERIFIED
-from taut.player import extremes
+from taut.player import steps
 
 CONSTANTS = {
     "loss_lipschitz": 1.0,
@@ -163,14 +163,14 @@ def test_many_constraints_cost_one_gradient(monkeypatch):
     rows = np.random.default_rng(0).normal(size=(40, 8))
     problem = taut.Problem(linear, lambda x: rows @ x - 0.1, taut.Ball(1.0, shape=8))
     data = np.random.default_rng(1).normal(size=(30, 8))
-    assert rows.size > extremes.ALL_ROWS
+    assert rows.size > steps.ALL_ROWS
     found = played(problem, data).extremes
     assert (
         found.constraint_lipschitz.value
         == found.constraint_slope
         <= np.linalg.norm(rows, axis=1).max()
     )
-    monkeypatch.setattr(extremes, "ALL_ROWS", rows.size)
+    monkeypatch.setattr(steps, "ALL_ROWS", rows.size)
     again = taut.Problem(linear, lambda x: rows @ x - 0.1, taut.Ball(1.0, shape=8))
     assert played(again, data).extremes.constraint_lipschitz.value == pytest.approx(
         np.linalg.norm(rows, axis=1).max()

@@ -449,7 +449,7 @@ def test_sweeps_end_in_all_kept_cuts_and_come_closer_to_every_comparator(name):
     b = a @ star + 0.02
     step = jax.jit(lambda state, z: learner.step(state, game.round(z)))
     state = learner.init(domain.centre, 1)
-    for t in range(60):
+    for t in range(24):
         z = {
             "c": jnp.asarray(rng.normal(size=5)),
             "a": jnp.asarray(a[t % 6]),

@@ -105,7 +105,7 @@ def test_a_program_reads_losses_that_are_quadratic_in_parts():
     loss = cp.huber(t - d[0], 0.5) + cp.sum(b) + cp.square(cp.pos(t + x[0]))
     constraints = [t + b[0] >= c @ x, cp.abs(t) <= 1, b[1:] >= x[0]]
     bounds = [b >= 0, b <= 2]
-    joint = minimised_jointly(loss, [*constraints, *bounds], [t, b], {})
+    joint = minimised_jointly(loss, constraints, [t, b], {})
     for atom in (part for part in joint.loss.args if isinstance(part, InnerMinimum)):
         edge = np.full(sum(arg.shape[1] for arg in atom.args), 3.0)
         atom.inner.prepare(-edge, edge)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import taut
-from taut.modelling.domains.entry_bounds import Row, propagated
+from taut.modelling.domains.set_detection import Row, propagated
 from taut.modelling.domains.simple_domain import derived_domain
 from taut.modelling.translation.inequalities import stated_rows
 from taut.modelling.translation.statement import Request, Statement

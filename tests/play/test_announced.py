@@ -142,7 +142,11 @@ def test_certificates_check_every_step_into_announced_constraints(ramped):
     assert announced.holds
     assert rows["policy regret"].bound is None  # the ramps led away from the best decision
     assert any("does not lead away" in one.name and one.refuted for one in certificate.assumptions)
-    slow = taut.HalfSpace(0.001, 2.0)  # steps that the ramps never touch
+
+
+@pytest.mark.long
+def test_policy_regret_has_a_bound_where_ramps_are_never_touched():
+    slow = taut.HalfSpace(0.001, 2.0)
     rows = {
         row.quantity: row
         for row in taut.simulate(slow, RAMPED, data(), seeds=SEEDS).certificate().rows

@@ -15,7 +15,7 @@ from ..problem.streams import Adversary, Stream, as_stream
 from ..runs.run import Run
 from .binding import check_same
 from .hindsight import Hindsight, hindsight
-from .hindsight.objective import blocks
+from .hindsight.objective import Blocks
 
 
 def cumulative_regret(run: Run, best: Hindsight | None = None) -> Array:
@@ -61,7 +61,7 @@ def losses_of(problem: Problem, source: Stream, decisions: Array, horizon: int) 
     found, loss = np.zeros((source.seeds, horizon)), loss_evaluation(problem)
     with double_precision():
         at = np.asarray(decisions, float)[:, None]
-        for block in blocks(source, (horizon,)):
+        for block in Blocks(source, (horizon,)).of():
             values = loss.repeated(block.repeats).values(at, block.data)
             found[:, block.start : block.stop] = values[:, : block.stop - block.start]
     return found

@@ -35,7 +35,7 @@ from .recourse.inner_minimum import InnerMinimum, bound_multipliers
 from .remembering import RememberingModel
 from .translation.attributes import shaped
 from .translation.inequalities import Excess, excesses_of, row_names, stated_rows
-from .translation.parameters import is_previous
+from .translation.parameters import is_previous, parameter_range
 from .translation.reading import parameters_of
 from .translation.round_data import fixed_with_data
 from .translation.statement import Request, Statement
@@ -136,14 +136,15 @@ class Model(Statement, Problem):
         # Translate the loss, and turn constraints into expressions that must not exceed zero. All
         # are translated here, so that what cannot be is refused before anything is solved.
         loss, rows = self._loss(), stated_rows(self.stated, self.after.induced)
-        self._rows(rows)
+        translate_all([row for excess in rows for row in excess.rows])
         conditions = atom_domains([self.objective, *self.stated], self.after.conditions)
         # Choose the set that decisions are projected on, and leave out the rows that hold on all
         # of it.
         domain = _domain(self, rows, [constraint for _, constraint in conditions])
+        known = parameter_range(self, domain.domain)
         if InnerMinimum in self.objective.atoms():
-            bound_multipliers(self, domain.domain)
-        self._played = played = rows_to_play(self, rows, domain, request.play_implied)
+            bound_multipliers(self, known)
+        self._played = played = rows_to_play(self, rows, domain, known, request.play_implied)
         self.excesses, self.proof_of_domain = played.excesses, domain.proof
         self.notes: list[str] = [*self.after.notes, *domain.notes, *played.notes]
         finite = [row for _, each in conditions for row in excesses_of(each)]
@@ -176,9 +177,9 @@ class Model(Statement, Problem):
         # Evaluate loss and rows at many points, to check that atoms are defined on the whole
         # domain, and to complete the user's constants.
         with double_precision():
-            probe = Probe(self)
-            self.notes += check_atoms(self, conditions, probe)
-            derived = derived_constants(self, request.constants or Constants(), probe)
+            probe = Probe(self, known)
+            self.notes += check_atoms(probe, conditions)
+            derived = derived_constants(probe, request.constants or Constants())
         self.constants = derived.constants
         self.derived_constants = derived.constants
         """The constants before the user replaced any."""
@@ -396,20 +397,20 @@ class Model(Statement, Problem):
 
 def _domain(model: Model, rows: list[Excess], conditions: list[Any]) -> Detected:
     """The domain that the user gives, checked, or one that is derived from the constraints."""
-    given = model.request.domain
-    if given is None or isinstance(given, str):
-        if given not in (None, "box"):
+    domain = model.request.domain
+    if domain is None or isinstance(domain, str):
+        if domain not in (None, "box"):
             raise ValueError(
-                f'domain: got {given!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
+                f'domain: got {domain!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
                 "shape=2)"
             )
         finite = [condition for condition in conditions if condition.variables()]
-        chosen = derived_domain(model, rows, finite, box_only=given == "box")
-    elif isinstance(given, Domain):
-        chosen = Detected(given, {}, set(), [], "")
+        chosen = derived_domain(model, rows, finite, box_only=domain == "box")
+    elif isinstance(domain, Domain):
+        chosen = Detected(domain, {}, set(), [], "")
     else:
         raise TypeError(
-            f"domain: got {given!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
+            f"domain: got {domain!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
         )
     if chosen.domain.shape not in ((model.size,), model.decision_shape):
         raise ValueError(

@@ -117,7 +117,7 @@ def play_chunk(
     inputs: Inputs,
     data: Any,
     keys: jax.Array | None,
-    rounds: jax.Array,
+    span: Span,
     state: GameState,
 ) -> tuple[GameState, jax.Array, dict[str, Any]]:
     """Play the rounds of a chunk with all learners and seeds.
@@ -131,12 +131,12 @@ def play_chunk(
         inputs: what stays the same through the simulation.
         data: arrays (seed, round, ...) of the chunk's length; None with an adversary.
         keys: random keys of adversary, feedback and learner, one per seed, or None.
-        rounds: which rounds to play, the three numbers of `Span`.
+        span: which rounds to play.
         state: the states after the chunk before, without totals. In the first chunk it is not
             looked at.
     """
 
-    first, span = begin_all(shape, inputs, keys), Span(*rounds)
+    first = begin_all(shape, inputs, keys)
     given = state._replace(totals=first.totals)
     begun = jax.tree.map(partial(jnp.where, span.begin == 0), first, given)
     learners, seeds = (1, 1)

@@ -34,7 +34,7 @@ from .advice import (
 from .announced import check_announced
 from .buffers import give_back, in_place
 from .compile import compiled
-from .loop import RECORDS, Inputs, KeptRecords, Shape, begin_all, play_chunk
+from .loop import RECORDS, Inputs, KeptRecords, Shape, Span, begin_all, play_chunk
 from .packing import as_arrays
 from .round import Game, GameState, first_fault
 from .with_feedback import WithFeedback
@@ -300,7 +300,7 @@ class Simulation:
             leaf = leaf if leaf.dtype == floating else cast_data("stream", leaf, floating)
             return in_place(leaf, shape.length, borrowed)
 
-        span = np.array((start, rounds, start - read), np.int32)
+        span = Span(*(np.asarray(number, np.int32) for number in (start, rounds, start - read)))
         given = self.inputs, jax.tree.map(staged, revealed), self.random_keys, span
         program = compiled(self.problem, play_chunk, shape, given, self.quick, blank=self.blank)
         played = program(*given, program.blank if carry is None else carry.state)

@@ -99,12 +99,14 @@ class DataTypes:
         if type(z) is not np.ndarray or self._array is None:
             return None
         shape, dtype = self._array
-        if z.shape != shape or (
-            z.dtype != dtype and not (z.dtype == np.float64 and dtype.kind == "f")
-        ):
+        if z.shape != shape:
+            return None
+        if z.dtype == dtype:
+            return z
+        if z.dtype != np.float64 or dtype.kind != "f":
             return None
         with np.errstate(over="ignore"):  # infinite values are refused later, with their round
-            return z.astype(dtype, copy=False)
+            return z.astype(dtype)
 
     def remember(self, z: Any) -> None:
         """Remember the data of the first round that was accepted."""

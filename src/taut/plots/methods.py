@@ -74,7 +74,7 @@ def _entries(run: Run, quantity: str, axes: Any, line: dict[str, Any]) -> None:
     if quantity == "weights":
         names = _experts(flat.shape[-1])
     else:
-        names = coordinates(run, run.coordinate_names, values.shape[2:], "x")
+        names = coordinates(run.coordinate_names, values.shape[2:], "x")
     x, dates = rounds_of(run)
     for i, name in enumerate(names[:LINES]):
         options = {"color": ENTRIES[i % len(ENTRIES)], "label": name} | line

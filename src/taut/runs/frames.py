@@ -30,9 +30,7 @@ def run_frame(run: Run, what: str) -> pandas.DataFrame:
     return _framed(run, columns, 1 if what == "rounds" else run.every)
 
 
-def coordinates(
-    run: Run, names: tuple[str, ...] | None, shape: tuple[int, ...], letter: str
-) -> list[str]:
+def coordinates(names: tuple[str, ...] | None, shape: tuple[int, ...], letter: str) -> list[str]:
     """Return the names of the entries of an array of this shape, or names made from a letter."""
     size = int(np.prod(shape))
     if names is not None and len(names) == size:
@@ -68,11 +66,11 @@ def _kept(run: Run, what: str) -> dict[str, Array]:
     lead = 3 if run.swept else 2
     shape = values.shape[lead:]
     if what == "decisions":
-        labels = coordinates(run, run.coordinate_names, shape, "x")
+        labels = coordinates(run.coordinate_names, shape, "x")
     elif what == "weights":
         labels = ["weight[learner]", *(f"weight[adviser {k}]" for k in range(1, *shape))]
     else:  # the learner may see other constraints than those that are scored
-        labels = coordinates(run, None, shape, "multiplier")
+        labels = coordinates(None, shape, "multiplier")
         if run.constraint_names is not None and shape == (len(run.constraint_names),):
             labels = [f"multiplier[{name}]" for name in run.constraint_names]
     flat = values.reshape(*values.shape[:lead], -1)
@@ -97,7 +95,7 @@ def _totals(run: Run) -> pandas.DataFrame:
     pd = optional("pandas")
 
     totals: Totals = run.totals
-    names = coordinates(run, run.constraint_names, totals.peak.shape[-1:], "g")
+    names = coordinates(run.constraint_names, totals.peak.shape[-1:], "g")
     levels: list[Any] = [pd.RangeIndex(run.seeds, name="seed"), pd.Index(names, name="constraint")]
     if run.swept:
         levels.insert(0, pd.RangeIndex(len(run.learner), name="learner"))  # type: ignore[arg-type]

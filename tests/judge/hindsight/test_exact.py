@@ -456,7 +456,8 @@ def test_any_multipliers_bound_the_optimum_from_below(toy):
     scaling = Scaling.of(toy.domain)  # x = 2 u
     constraints, rng = ScaledConstraints(toy, toy.constraints, scaling), np.random.default_rng(12)
     structure = fixed_structure(constraints, np.random.default_rng(0))
-    region = Region(constraints, structure, as_stream(np.ones((1, 2))), (1,))
+    blocks = objective.Blocks(as_stream(np.ones((1, 2))), (1,))
+    region = Region(constraints, structure, blocks)
     c, u, w = rng.normal(size=(6, 2)), rng.normal(size=(6, 2)) / 3, rng.uniform(size=6)
     zero = np.zeros(2)
     none = np.zeros(0)

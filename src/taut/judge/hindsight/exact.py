@@ -18,7 +18,7 @@ from ...problem.problem import Problem
 from ...problem.streams import Stream
 from .feasible_set import Proof, Region
 from .first_order import FEW_PASSES, LARGE, solve_by_first_order
-from .objective import Element, Objective, Taylor, bad_round, relative_gap
+from .objective import Element, Objective, Taylor, relative_gap
 from .program import Level
 from .result import Found, NotCertified
 from .scaling import ScaledConstraints, Scaling, sample_points
@@ -89,7 +89,7 @@ def solve(
         structure = probe_varying(constraints, stream, ends, rng)
     else:
         structure = fixed_structure(constraints, rng)
-    region = Region(constraints, structure, stream, ends)
+    region = Region(constraints, structure, objective.blocks)
     witnesses = sample_points(scaling, rng, 1 + WITNESSES)[1:]
     states, columns = [], []
     for element in objective.elements:
@@ -123,7 +123,7 @@ def _search(objective: Objective, region: Region, element: Element, tolerance: f
         u, excess = start.u, start.excess
     taylor = objective.taylor(element, u, second=not objective.kinked)
     if not all(np.isfinite(part).all() for part in taylor):
-        bad = bad_round(objective.stream, objective.ends)
+        bad = objective.blocks.bad_round()
         if bad is not None:
             raise ValueError(
                 f"stream: got a value that is not finite in round {bad}; expected finite numbers"

@@ -17,8 +17,7 @@ import numpy as np
 
 from ...engine import Array
 from ...problem.feasibility import NoFeasibleDecision
-from ...problem.streams import Stream
-from .objective import Element, Taylor, relative_gap, worst_rounds
+from .objective import Blocks, Element, Taylor, relative_gap, worst_rounds
 from .program import Infeasible, Level, Program, ProvenMinimiser, Quadratic, Unbounded
 from .result import NoInterior, NotCertified
 from .scaling import FIXED, Key, ScaledConstraints, Tangent
@@ -129,14 +128,10 @@ class Region:
     """The feasible decisions of each element."""
 
     def __init__(
-        self,
-        constraints: ScaledConstraints,
-        structure: Structure,
-        stream: Stream,
-        ends: tuple[int, ...],
+        self, constraints: ScaledConstraints, structure: Structure, blocks: Blocks
     ) -> None:
         self.constraints, self.scaling, self.structure = constraints, constraints.scaling, structure
-        self.stream, self.ends = stream, ends
+        self.blocks = blocks
         self.varying = constraints.takes_data
         self.units = np.broadcast_to(np.asarray(self.scaling.units), (structure.count,))
         self._lay_out()
@@ -154,7 +149,9 @@ class Region:
         flat = (lengths == 0) & (structure.offsets > FEASIBLE)
         if flat.any():
             least = float((structure.offsets * self.units[structure.affine])[flat].max())
-            self._refuse(Element(0, self.ends[0]), LeastViolation(np.zeros(size), least, least))
+            self._refuse(
+                Element(0, self.blocks.ends[0]), LeastViolation(np.zeros(size), least, least)
+            )
         self.row_of = np.flatnonzero(lengths > 0)
         self.lengths = lengths[self.row_of]
         rows = structure.slopes[self.row_of] / self.lengths[:, None]
@@ -307,7 +304,7 @@ class Region:
         if not keys:
             return best
         plane, offset = minimiser.row_slope, minimiser.row_offset
-        for tangent in self.constraints.tangents(keys, u, self.stream, element.seed):
+        for tangent in self.constraints.tangents(keys, u, self.blocks.stream, element.seed):
             plane = plane + weights[tangent.key] * tangent.slope
             offset = offset + weights[tangent.key] * tangent.offset
         return max(best, bound(plane, offset))
@@ -331,7 +328,7 @@ class Region:
 
     def _add(self, pool: Pool, element: Element, keys: list[Key], u: Array) -> bool:
         """Add the tangents of these constraints at `u`; returns whether one of them is new."""
-        tangents = self.constraints.tangents(keys, u, self.stream, element.seed)
+        tangents = self.constraints.tangents(keys, u, self.blocks.stream, element.seed)
         return any([pool.add(tangent) for tangent in tangents])
 
     def tighten(self, element: Element, u: Array) -> float:
@@ -344,7 +341,7 @@ class Region:
         """The constraints at `u` and their rounds, (block, constraint); of each block the largest
         values."""
         if self.varying:
-            return worst_rounds(self.constraints, self.stream, self.ends, element, u)
+            return worst_rounds(self.constraints, self.blocks, element, u)
         values = self.constraints.values(u)[None]
         return values, np.full(values.shape, FIXED)
 

@@ -84,45 +84,46 @@ def relative_gap(value: float, lower: float, rounds: int) -> float:
     return (value - lower) / max(1 / rounds, abs(value))
 
 
-def blocks(
-    stream: Stream, ends: tuple[int, ...], element: Element | None = None
-) -> Iterator[Block]:
-    """The stream in blocks up to the last of `ends`, cut at each of them.
+class Blocks:
+    """A stream in blocks up to the last of `ends`, cut at each of them."""
 
-    Arguments:
-        stream: the stream.
-        ends: numbers of rounds.
-        element: yield the rounds of this element only, whose number is one of `ends`.
-    """
-    numbers = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(stream.block(0, 1)))
-    by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * numbers)
-    by_prefix = max(-(-ends[-1] // PREFIX_BLOCKS), CHEAP_BLOCK)
-    least = min(LEAST_BLOCK, ends[-1])
-    wanted = int(np.clip(min(by_memory, by_prefix, ends[-1]), least, LARGEST_BLOCK))
-    length = 1 << (wanted - 1).bit_length()
-    edges = sorted({*range(0, ends[-1], length), *ends})
-    seeds = slice(None) if element is None else slice(element.seed, element.seed + 1)
-    repeats = (len(edges) - 1) * (1 if element is None else stream.seeds)
+    def __init__(self, stream: Stream, ends: tuple[int, ...]) -> None:
+        self.stream, self.ends = stream, ends
+        self.width = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(stream.block(0, 1)))
+        """How many numbers the data of one round are."""
+        by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * self.width)
+        by_prefix = max(-(-ends[-1] // PREFIX_BLOCKS), CHEAP_BLOCK)
+        least = min(LEAST_BLOCK, ends[-1])
+        wanted = int(np.clip(min(by_memory, by_prefix, ends[-1]), least, LARGEST_BLOCK))
+        self.length = 1 << (wanted - 1).bit_length()
+        self.edges = sorted({*range(0, ends[-1], self.length), *ends})
 
-    def padded(a: Array) -> Array:
-        a = as_double(a[seeds])
-        short = length - a.shape[1]
-        return a if short == 0 else np.concatenate([a, np.repeat(a[:, -1:], short, axis=1)], axis=1)
+    def of(self, element: Element | None = None) -> Iterator[Block]:
+        """The blocks of all seeds and rounds, or of those of an element."""
+        seeds = slice(None) if element is None else slice(element.seed, element.seed + 1)
+        repeats = (len(self.edges) - 1) * (1 if element is None else self.stream.seeds)
 
-    for start, stop in pairwise(edges):
-        if element is not None and stop > element.rounds:
-            return
-        yield Block(start, stop, jax.tree.map(padded, stream.block(start, stop - start)), repeats)
+        def padded(a: Array) -> Array:
+            a = as_double(a[seeds])
+            short = self.length - a.shape[1]
+            last = np.repeat(a[:, -1:], short, axis=1)
+            return a if short == 0 else np.concatenate([a, last], axis=1)
 
+        for start, stop in pairwise(self.edges):
+            if element is not None and stop > element.rounds:
+                return
+            data = jax.tree.map(padded, self.stream.block(start, stop - start))
+            yield Block(start, stop, data, repeats)
 
-def bad_round(stream: Stream, ends: tuple[int, ...]) -> int | None:
-    """The first round, counted from 1, whose data are not finite numbers; None if there is none."""
-    for block in blocks(stream, ends):
-        for leaf in jax.tree.leaves(block.data):
-            if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
-                bad = ~np.isfinite(np.moveaxis(leaf, 1, 0))
-                return block.start + 1 + int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
-    return None
+    def bad_round(self) -> int | None:
+        """The first round, counted from 1, whose data are not finite numbers; None if there is
+        none."""
+        for block in self.of():
+            for leaf in jax.tree.leaves(block.data):
+                if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+                    bad = ~np.isfinite(np.moveaxis(leaf, 1, 0))
+                    return block.start + 1 + int(np.argmax(bad.reshape(len(bad), -1).any(axis=1)))
+        return None
 
 
 class Objective:
@@ -138,7 +139,7 @@ class Objective:
         rng: np.random.Generator,
     ) -> None:
         self.loss, self.scaling = ScaledLoss(problem, scaling), scaling
-        self.stream, self.ends = stream, ends
+        self.blocks = Blocks(stream, ends)
         self.elements = [Element(seed, end) for seed in range(stream.seeds) for end in ends]
         self.kind, common = loss_kind(self.loss, stream, ends, rng)
         self._polynomials: dict[Element, Taylor] | None = None
@@ -155,7 +156,7 @@ class Objective:
         if self._polynomials is not None:
             return self._polynomials[element].at(u)
         value, slope, curvature = 0.0, np.zeros(len(u)), np.zeros((len(u), len(u)))
-        for block in blocks(self.stream, self.ends, element):
+        for block in self.blocks.of(element):
             sums = self.loss.sums(u[None], block.data, block.rounds, block.repeats, second)
             value, slope = value + float(sums.value[0]), slope + sums.slope[0]
             if second:
@@ -170,13 +171,12 @@ class Objective:
         There is one group, unless rounds are few: a plane for every group says more than one for
         all of them.
         """
-        first, last = self.stream.block(0, 1), self.ends[-1]
-        width = len(u) + sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(first))
-        if self.stream.seeds * last * width > FEW:
+        stream, last = self.blocks.stream, self.blocks.ends[-1]
+        if stream.seeds * last * (self.blocks.width + len(u)) > FEW:
             taylor = self.taylor(element, u, second=False)
             return np.array([taylor.value]), taylor.slope[None]
         seed, end = element
-        own = jax.tree.map(lambda a: as_double(a[seed, :end]), self.stream.block(0, last))
+        own = jax.tree.map(lambda a: as_double(a[seed, :end]), stream.block(0, last))
         values, slopes = (part[0] for part in self.loss.lines(u[None], own))
         count = min(GROUPS, end)
         starts = np.arange(count) * end // count  # the same groups for every point
@@ -193,10 +193,10 @@ class Objective:
                 at one of them, which tells with probability one whether the Hessian of a quadratic
                 loss differs from `common`.
         """
-        seeds, size, second = self.stream.seeds, self.scaling.size, common is None
+        seeds, size, second = self.blocks.stream.seeds, self.scaling.size, common is None
         origin, polynomials = np.zeros((seeds, size)), {}
         value, slope, curvature = np.zeros(seeds), origin, np.zeros((seeds, size, size))
-        for number, block in enumerate(blocks(self.stream, self.ends)):
+        for number, block in enumerate(self.blocks.of()):
             probe = probes[number % len(probes)]
             known = None if common is None else float(probe @ common @ probe) / 2
             sums = self.loss.sums(
@@ -206,7 +206,7 @@ class Objective:
                 return None
             value, slope = value + sums.value, slope + sums.slope
             curvature = curvature + sums.hessian if second else curvature
-            for seed in range(seeds) if block.stop in self.ends else ():
+            for seed in range(seeds) if block.stop in self.blocks.ends else ():
                 rounds = block.stop
                 mean = curvature[seed] / rounds if common is None else common
                 polynomials[Element(seed, rounds)] = Taylor(
@@ -222,16 +222,12 @@ class Objective:
 
 
 def worst_rounds(
-    constraints: ScaledConstraints,
-    stream: Stream,
-    ends: tuple[int, ...],
-    element: Element,
-    u: Array,
+    constraints: ScaledConstraints, blocks: Blocks, element: Element, u: Array
 ) -> tuple[Array, Array]:
     """The largest value of every constraint in every block of the element's rounds, and its round:
     arrays (block, constraint)."""
     values, rounds = [], []
-    for block in blocks(stream, ends, element):
+    for block in blocks.of(element):
         highest, where = constraints.worst(u, block)
         values.append(highest)
         rounds.append(np.minimum(block.start + where, block.stop - 1))

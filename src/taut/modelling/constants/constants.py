@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
@@ -15,12 +16,11 @@ from ...intervals.constants import Edges, least_upper, lipschitz, size, variatio
 from ...intervals.enclosure import Enclosure, Unknown
 from ...problem.conic import ConicSet
 from ...problem.constants import Constants
-from ..domains.entry_bounds import outwards
-from ..translation.inequalities import Excess
-from ..translation.parameters import Range, guess_notes
-from .enclosures import edges_of, enclosures
-from .quadratics import Extent, Quadratics, fit_constraints, fit_loss
-from .search import Probe, Search, Seen
+from ...problem.domains import Box
+from ..domains.simple_domain import outwards
+from ..translation.parameters import guess_notes
+from .enclosures import enclosures
+from .search import Probe, Seen
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -35,7 +35,18 @@ CONTRADICTION = 1e-6
 """Constraints are contradictory if the least-violating decision exceeds them by more than this,
 relatively."""
 
-Found = dict[str, tuple[float, bool]]
+SAME = 1e-9
+"""Gradients that miss their linear prediction by less than this share of their size are taken to
+follow it."""
+CHECKS = 6
+"""Random points at which the fit is checked."""
+CORNERS = 10
+"""Up to this many entries that matter, the largest gradient over a box is computed at its corners,
+where it is attained."""
+MOST = 20_000_000
+"""The largest number of entries of second derivatives."""
+
+Numbers = dict[str, tuple[float, bool]]
 """Name -> (number, whether it is proven)."""
 
 
@@ -48,35 +59,34 @@ class Derived(NamedTuple):
     notes: list[str]
 
 
-def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
+def derived_constants(probe: Probe, constants: Constants) -> Derived:
     """The user's constants, completed by exact ones from the structure of loss and constraints and
     by a search for the rest."""
-    if not isinstance(given, Constants):
-        raise TypeError(f"constants: got {given!r}; expected taut.Constants(...)")
-    if given.constraint_count not in (None, model.count):
+    model = probe.model
+    if not isinstance(constants, Constants):
+        raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
+    if constants.constraint_count not in (None, model.count):
         raise ValueError(
-            f"constraint_count: got {given.constraint_count}; expected {model.count}, what "
+            f"constraint_count: got {constants.constraint_count}; expected {model.count}, what "
             "constraints gives"
         )
-    search = Search(model, probe)
-    search.refuse_infinite()
-    known, notes = search.known, list[str]()
-    extent = Extent.of(model.domain, known)
-    loss = fit_loss(probe, extent) if model.objective.is_quadratic() else None
-    entries: Found = {
+    notes = list[str]()
+    probe.refuse_infinite()
+    entries: Numbers = {
         "radius": (float(model.domain.radius), True),
         "constraint_count": (model.count, True),
-        **_of_loss(model, given, loss, search, notes),
-        **_of_constraints(model, given, extent, search, notes),
+        **_of_loss(probe, constants, notes),
+        **_of_constraints(probe, constants, notes),
     }
     sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
     numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
-    numbers = given.merged(numbers)
-    notes += guess_notes(model.parameters, known, numbers.estimated)
+    numbers = constants.merged(numbers)
+    notes += guess_notes(model.parameters, probe.known, numbers.estimated)
     if model.constraints.takes_data:
         return Derived(numbers, False, notes)
-    unit = _power_of_10(numbers.constraint_range)
+    # The power of 10 next to the range of the constraints.
+    unit = float(f"1e{round(np.log10(numbers.constraint_range or 1.0))}")
     depth = _deepest(model, unit)
     if depth > CONTRADICTION:
         raise ValueError(
@@ -92,19 +102,19 @@ def derived_constants(model: Model, given: Constants, probe: Probe) -> Derived:
     return Derived(numbers, True, notes)
 
 
-def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Constants:
+def of_more_rows(own: Constants, constants: Constants, derived: Constants) -> Constants:
     """The constants `own` of a model that plays more rows than another one, with what the user
-    changed in that one from `derived` to `given`.
+    changed in that one from `derived` to `constants`.
 
     What bounds all rows must hold for the new ones, too: the larger of both bounds, the smaller of
     both margins.
     """
     changed: dict[str, Any] = {}
     for name in ("loss_lipschitz", "loss_range", "strong_convexity"):
-        if getattr(given, name) != getattr(derived, name):
-            changed[name] = getattr(given, name)
+        if getattr(constants, name) != getattr(derived, name):
+            changed[name] = getattr(constants, name)
     for name, safer in (("constraint_lipschitz", max), ("constraint_range", max), ("slater", min)):
-        stated, mine = getattr(given, name), getattr(own, name)
+        stated, mine = getattr(constants, name), getattr(own, name)
         if stated == getattr(derived, name) or stated is None or mine is None:
             continue
         if safer(stated, mine) != mine:
@@ -112,36 +122,34 @@ def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Consta
     return own.with_values(**changed)
 
 
-def _of_loss(
-    model: Model, given: Constants, loss: Quadratics | None, search: Search, notes: list[str]
-) -> Found:
-    n = model.size
+def _of_loss(probe: Probe, constants: Constants, notes: list[str]) -> Numbers:
+    model, n = probe.model, probe.size
+    loss = None
+    if model.objective.is_quadratic():
+        loss = fitted(probe, lambda seen: (seen.loss[:, None], seen.slope[:, None]), True)
     if loss is not None:
-        sure = not loss.moved_by(n + np.flatnonzero(search.known.guessed))
+        sure = not loss.moved_by(n + np.flatnonzero(probe.known.guessed))
+        lowest, highest = float(loss.modulus()[0]), float(loss.curvature()[0])
         return {
             "loss_lipschitz": (float(loss.steepest().max()), sure),
             "loss_range": (float(loss.range().max()), sure),
-            "strong_convexity": (
-                _modulus(float(loss.modulus()[0]), float(loss.curvature()[0])),
-                True,
-            ),
+            "strong_convexity": (lowest if lowest > 1e-9 * highest else 0.0, True),
         }
-    slope, reach = given.loss_lipschitz, given.loss_range
+    slope, reach = constants.loss_lipschitz, constants.loss_range
     if slope is None:
-        slope = search.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
+        slope = probe.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
     if reach is None:
-        reach = min(search.range(), slope * float(model.domain.diameter))
-    bounded = partial(_bounded, model, search.known, [model.objective], notes)
+        reach = min(probe.range(), slope * float(model.domain.diameter))
+    bounded = partial(_bounded, probe, [model.objective], notes)
     return {
-        "strong_convexity": (search.modulus(), False),
+        "strong_convexity": (probe.modulus(), False),
         "loss_lipschitz": bounded("loss_lipschitz", lipschitz, slope),
         "loss_range": bounded("loss_range", variation, reach),
     }
 
 
 def _bounded(
-    model: Model,
-    known: Range,
+    probe: Probe,
     rows: list[Any],
     notes: list[str],
     name: str,
@@ -150,6 +158,7 @@ def _bounded(
 ) -> tuple[float, bool]:
     """A true bound on a constant of all rows, if intervals give one and the range of the data is
     stated; otherwise the value that was attained."""
+    model, known = probe.model, probe.known
     if model.guessed(rows, known):
         return attained, False
 
@@ -158,8 +167,7 @@ def _bounded(
         return max(constant(bounds.of(row)) for row in rows)
 
     try:
-        box = edges_of(model, model.domain, known)
-        number = least_upper(bound, box, attained, data_only=name == "loss_range")
+        number = least_upper(bound, known.box, attained, data_only=name == "loss_range")
     except Unknown:
         return attained, False
     if number > LOOSE * attained:
@@ -170,74 +178,64 @@ def _bounded(
     return number, True
 
 
-def _of_constraints(
-    model: Model, given: Constants, extent: Extent, search: Search, notes: list[str]
-) -> Found:
-    excesses, n = model.excesses, model.size
-    if not any(excess.expression.variables() for excess in excesses):
+def _of_constraints(probe: Probe, constants: Constants, notes: list[str]) -> Numbers:
+    model, n, takes_data = probe.model, probe.size, bool(probe.model.constraints.takes_data)
+    rows = [row for excess in model.excesses for row in excess.rows]
+    if not any(row.variables() for row in rows):
         # A constraint that always holds: any bound is valid.
         names = ("constraint_lipschitz", "constraint_range", "constraint_smoothness")
         return dict.fromkeys(names, (1.0, True))
-    guesses = n + np.flatnonzero(search.known.guessed)
+    places = np.split(np.arange(model.count), np.cumsum([row.size for row in rows])[:-1])
+    kinds: dict[str, list[int]] = {"affine": [], "quadratic": [], "other": []}
+    for k, row in enumerate(rows):
+        kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
+        kinds[kind].append(k)
+    guesses = n + np.flatnonzero(probe.known.guessed)
     slopes, reaches, bends, sure, smooth = [0.0], [0.0], [0.0], True, True
-    kinds = _kinds(excesses)
-    others = [np.flatnonzero(kinds == "other")]
     for kind in ("affine", "quadratic"):
-        which = np.flatnonzero(kinds == kind)
-        if not which.size:
+        if not kinds[kind]:
             continue
-        fitted = fit_constraints(search.probe, extent, which, kind == "affine")
-        if fitted is None:  # not quadratic in data and decision together
-            others.append(which)
+        which = np.concatenate([places[k] for k in kinds[kind]])
+        if kind == "affine" and not takes_data:
+            seen = probe(probe.middle[None])
+            fit: Quadratics | None = Quadratics(
+                probe, seen.values[0, which], seen.slopes[0, which], None
+            )
+        else:
+            fit = fitted(probe, partial(_entries, which), takes_data)
+        if fit is None:  # not quadratic in data and decision together
+            kinds["other"] += kinds[kind]
             continue
-        slopes.append(float(fitted.steepest().max()))
-        reaches.append(float(fitted.largest().max()))
-        bends.append(float(fitted.curvature().max()))
-        sure &= not fitted.shifted_by(guesses)
-    rest = np.concatenate(others)
-    if rest.size:
+        slopes.append(float(fit.steepest().max()))
+        reaches.append(float(fit.largest().max()))
+        bends.append(float(fit.curvature().max()))
+        sure &= not fit.shifted_by(guesses)
+    if kinds["other"]:
+        rest = np.concatenate([places[k] for k in kinds["other"]])
 
         def steep(seen: Seen) -> Array:
             return np.linalg.norm(seen.slopes[:, rest, :n], axis=2).max(axis=1)
 
-        bounded = partial(_bounded, model, search.known, _rows_at(excesses, rest), notes)
-        if given.constraint_lipschitz is None:
-            number, proven = bounded("constraint_lipschitz", lipschitz, search.highest(steep))
+        others = [rows[k] for k in kinds["other"]]
+        bounded = partial(_bounded, probe, others, notes)
+        if constants.constraint_lipschitz is None:
+            number, proven = bounded("constraint_lipschitz", lipschitz, probe.highest(steep))
             slopes.append(number)
             sure &= proven
-        if given.constraint_range is None:
-            attained = search.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
+        if constants.constraint_range is None:
+            attained = probe.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
             number, proven = bounded("constraint_range", size, attained)
             reaches.append(number)
             sure &= proven
-        kinked = not all(is_smooth(excess.expression) for excess in excesses)
-        bend = None if kinked else search.curvature(rest)
+        bend = probe.curvature(rest) if all(map(is_smooth, rows)) else None
         smooth = bend is not None
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
-    return out | {"constraint_smoothness": (max(bends), not rest.size)} if smooth else out
+    return out | {"constraint_smoothness": (max(bends), not kinds["other"])} if smooth else out
 
 
-def _rows_at(excesses: list[Excess], which: Array) -> list[Any]:
-    """The rows that hold the constraints at these places."""
-    rows = [row for excess in excesses for row in excess.rows]
-    ends = np.cumsum([row.size for row in rows])
-    return [rows[k] for k in np.unique(np.searchsorted(ends, which, side="right"))]
-
-
-def _kinds(excesses: list[Excess]) -> Array:
-    """The type of each constraint in the decision: "affine", "quadratic" or "other"."""
-    kinds: list[str] = []
-    for excess in excesses:
-        for row in excess.rows:
-            kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
-            kinds += [kind] * row.size
-    return np.asarray(kinds)
-
-
-def _power_of_10(size: float | None) -> float:
-    """The power of 10 next to a size, as a unit; 1 if the size is not known."""
-    return float(f"1e{round(np.log10(size))}") if size else 1.0
+def _entries(which: Array, seen: Seen) -> tuple[Array, Array]:
+    return seen.values[:, which], seen.slopes[:, which]
 
 
 def _deepest(model: Model, unit: float) -> float:
@@ -259,5 +257,123 @@ def is_smooth(row: Any) -> bool:
     return bool(row.is_affine() or row.is_quadratic() or getattr(row, "is_smooth", lambda: False)())
 
 
-def _modulus(lowest: float, highest: float) -> float:
-    return lowest if lowest > 1e-9 * highest else 0.0
+# Functions that are quadratic in decision and data together: fitted from gradients, bounded in
+# closed form.
+
+
+class Quadratics(NamedTuple):
+    """k functions, each a quadratic of w around the middle of its range; affine ones, if `bend` is
+    None."""
+
+    probe: Probe
+    value: Array
+    slope: Array
+    bend: Array | None
+
+    def steepest(self) -> Array:
+        """For each function a bound on the norm of its gradient in the decision; attained over
+        small boxes."""
+        probe, n = self.probe, self.probe.size
+        if self.bend is None:
+            return np.linalg.norm(self.slope[:, :n], axis=1)
+        spread = np.abs(self.bend[:, :n]) @ probe.half
+        boxed = np.linalg.norm(np.abs(self.slope[:, :n]) + spread, axis=1)
+        centre = np.ravel(np.asarray(probe.domain.centre, float)) - probe.middle[:n]
+        there = np.linalg.norm(self.slope[:, :n] + self.bend[:, :n, :n] @ centre, axis=1)
+        turn = np.linalg.norm(np.abs(self.bend[:, :n, n:]) @ probe.half[n:], axis=1)
+        round_ = there + self.curvature() * float(probe.domain.radius) + turn
+        bound = np.minimum(boxed, round_)
+        moving = np.flatnonzero(np.any(self.bend[:, :n], axis=(0, 1)) & (probe.half > 0))
+        if isinstance(probe.domain, Box) and len(moving) <= CORNERS:
+            corners = np.array(list(product((-1.0, 1.0), repeat=len(moving)))).reshape(
+                2 ** len(moving), -1
+            )
+            steps = corners * probe.half[moving]
+            slopes = self.slope[:, None, :n] + np.einsum(
+                "kij,cj->kci", self.bend[:, :n, moving], steps
+            )
+            bound = np.minimum(bound, np.linalg.norm(slopes, axis=2).max(axis=1))
+        return bound
+
+    def curvature(self) -> Array:
+        """For each function the largest second derivative in the decision."""
+        n = self.probe.size
+        if self.bend is None:
+            return np.zeros(len(self.value))
+        return np.abs(np.linalg.eigvalsh(self.bend[:, :n, :n])).max(axis=1)
+
+    def modulus(self) -> Array:
+        """For each function the smallest second derivative in the decision's entries that are free
+        to move."""
+        free = np.flatnonzero(self.probe.half[: self.probe.size] > 0)
+        if not free.size or self.bend is None:
+            return np.zeros(len(self.value))
+        return np.linalg.eigvalsh(self.bend[:, free[:, None], free])[:, 0]
+
+    def largest(self) -> Array:
+        """For each function a bound on its absolute value."""
+        half = self.probe.half
+        linear = np.abs(self.slope) @ half
+        if self.bend is None:
+            return np.abs(self.value) + linear
+        bent = np.einsum("kij,i,j->k", np.abs(self.bend), half, half) / 2
+        convex = np.linalg.eigvalsh(self.bend)[:, 0] >= -SAME * np.abs(self.bend).max(initial=0)
+        low = self.value - linear - np.where(convex, 0, bent)
+        return np.maximum(np.abs(self.value + linear + bent), np.abs(low))
+
+    def range(self) -> Array:
+        """For each function, convex in the decision, a bound on how much it varies over decisions
+        for the same data."""
+        n, half = self.probe.size, self.probe.half
+        if self.bend is None:
+            return 2 * np.abs(self.slope[:, :n]) @ half[:n]
+        slope = np.abs(self.slope[:, :n]) + np.abs(self.bend[:, :n, n:]) @ half[n:]
+        bent = np.einsum("kij,i,j->k", np.abs(self.bend[:, :n, :n]), half[:n], half[:n]) / 2
+        return np.minimum(
+            2 * slope @ half[:n] + bent, self.steepest() * float(self.probe.domain.diameter)
+        )
+
+    def moved_by(self, entries: Array) -> bool:
+        """Whether any gradient in the decision depends on these entries of w."""
+        return self.bend is not None and bool(
+            np.any(self.bend[:, : self.probe.size][:, :, entries])
+        )
+
+    def shifted_by(self, entries: Array) -> bool:
+        """Whether any value or gradient depends on these entries of w."""
+        return bool(np.any(self.slope[:, entries])) or (
+            self.bend is not None and bool(np.any(self.bend[:, entries]))
+        )
+
+
+def fitted(
+    probe: Probe, entries: Callable[[Seen], tuple[Array, Array]], takes_data: bool
+) -> Quadratics | None:
+    """Functions whose values and gradients are among `entries`, or None if they are not all
+    quadratic in decision and data together.
+
+    Second derivatives are differences of gradients, exact for quadratics, and are then checked at
+    random points.
+    """
+    width, moving = probe.width, probe.width if takes_data else probe.size
+    steps = np.where(probe.half > 0, probe.half, 1.0)
+    random = np.random.default_rng(0)
+    checks = random.uniform(-1, 1, size=(CHECKS, width)) * steps
+    value, slope = entries(probe(probe.middle[None]))
+    if slope.shape[1] * width * width > MOST or not np.all(np.isfinite(slope)):
+        return None
+    bend = np.zeros((slope.shape[1], width, width))
+    _, moved = entries(probe(probe.middle + np.diag(steps)[:moving]))
+    bend[:, :, :moving] = np.moveaxis(moved - slope, 0, -1) / steps[:moving]
+    bend = (bend + np.swapaxes(bend, 1, 2)) / 2
+    # Rounding would count as dependence.
+    bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = 0
+    values, there = entries(probe(probe.middle + checks))
+    turn = np.einsum("kij,pj->pki", bend, checks)
+    size = np.abs(slope).max() + np.abs(bend).max(initial=0) * np.abs(steps).max() + 1e-300
+    fits = np.abs(there - slope - turn).max() <= SAME * size
+    predicted = value + np.einsum("pki,pi->pk", slope + turn / 2, checks)
+    fits &= np.abs(values - predicted).max() <= SAME * (
+        np.abs(predicted).max() + size * np.abs(steps).max()
+    )
+    return Quadratics(probe, value[0], slope[0], bend) if fits else None

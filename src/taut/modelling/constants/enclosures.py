@@ -24,16 +24,9 @@ from ...problem.domains import (
 )
 from ...problem.domains.support import bounding_box
 from ..translation.attributes import constant_value, is_symmetric, pattern, spans_of
-from ..translation.parameters import Range
 
 if TYPE_CHECKING:
     from ..translation.statement import Statement
-
-
-def edges_of(model: Statement, domain: Domain, known: Range) -> Edges:
-    """The smallest box around a domain, and the range of the parameters."""
-    low, high = bounding_box(domain)
-    return Edges(np.append(low, known.lower), np.append(high, known.upper), model.size)
 
 
 def enclosures(model: Statement, box: Edges) -> Expressions:

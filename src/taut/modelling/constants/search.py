@@ -4,6 +4,7 @@ and value over decisions and data that mutation and selection find."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -19,7 +20,7 @@ from ...problem.domains import Box
 from ...problem.sampling import sample_decisions
 from ..recourse.inner_minimum import InnerMinimum
 from ..translation.attributes import is_symmetric, pattern, spans_of
-from ..translation.parameters import draw_parameters, parameter_range
+from ..translation.parameters import Range, draw_parameters
 
 NUMBERS = 1_000_000
 """The largest number of entries of the Jacobians of one batch."""
@@ -32,77 +33,6 @@ LARGEST = 10_000_000
 """Batches that compute more numbers than this are compiled: about a hundred of them are evaluated,
 for which NumPy would take longer."""
 
-
-class Seen(NamedTuple):
-    """Values and gradients at a batch of points w, each a flat decision followed by the flat
-    data."""
-
-    loss: Array
-    """(point,)"""
-    slope: Array
-    """(point, entry of w): the gradient of the loss in decision and data."""
-    values: Array
-    """(point, constraint)"""
-    slopes: Array
-    """(point, constraint, entry): their gradients, in the decision alone if they do not depend on
-    data."""
-
-
-class Probe:
-    """Evaluates a model at points w: small batches in NumPy, large ones by a compiled function."""
-
-    def __init__(self, model: Model) -> None:
-        self.size, self.count = model.size, model.count
-        self.width = self.size + sum(parameter.size for parameter in model.parameters)
-        self.takes_data = bool(model.constraints.takes_data)
-        self.costly = InnerMinimum in model.objective.atoms()
-        """Whether one evaluation takes so long that few should be made."""
-        self.batch = int(np.clip(NUMBERS // (self.count * self.width), 8, 256))
-        function = _function(model)
-        point = jax.ShapeDtypeStruct((self.width,), jnp.float64)
-        program = None if self.costly else in_numpy(jax.make_jaxpr(function)(point), 1)
-        points = np.zeros((self.batch, self.width))
-        if program is not None and program.work([points]) <= LARGEST:
-            self._call: Callable[[Array], Any] = lambda points: program.run([points])
-        else:
-            options = QUICK if jax.default_backend() == "cpu" else {}
-            lowered = jax.jit(jax.vmap(function)).lower(points)
-            self._call = lowered.compile(compiler_options=options)
-
-    def __call__(self, points: Array) -> Seen:
-        """Values and gradients at the points (point, entry of w)."""
-        short = -len(points) % self.batch
-        full = np.concatenate([points, np.repeat(points[-1:], short, axis=0)])
-        batches = np.split(full, len(full) // self.batch)
-        parts = [
-            np.concatenate([np.broadcast_to(a, (self.batch, *a.shape[1:])) for a in part])
-            for part in zip(*map(self._call, batches), strict=True)
-        ]
-        return Seen(*(part[: len(points)] for part in parts))
-
-
-def _function(model: Model) -> Callable[[jax.Array], Any]:
-    """Loss, constraints and their gradients at one point w."""
-
-    def split(w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        return w[: model.size].reshape(model.domain.shape), model.data_of(w[model.size :])
-
-    def loss(w: jax.Array) -> jax.Array:
-        return jnp.asarray(model.loss(*split(w)), w.dtype)
-
-    def values(v: jax.Array, w: jax.Array) -> jax.Array:
-        whole = v if v.size == w.size else jnp.concatenate([v, w[v.size :]])
-        return model.constraints.values(*split(whole))
-
-    def seen(w: jax.Array) -> tuple[jax.Array, ...]:
-        v = w if model.constraints.takes_data else w[: model.size]
-        jacobian = (jax.jacrev if model.count <= v.size else jax.jacfwd)(values)
-        return *jax.value_and_grad(loss)(w), values(v, w), jacobian(v, w)
-
-    return seen
-
-
-Score = Callable[[Seen], Array]
 
 POOL = 256
 """Decisions and data that are sampled; the search combines these."""
@@ -119,24 +49,72 @@ CLEARLY = 1e-3
 elsewhere."""
 
 
-class Search:
-    """Samples points w = (decision, data) of a model and improves the best of them."""
+class Seen(NamedTuple):
+    """Values and gradients at a batch of points w, each a flat decision followed by the flat
+    data."""
 
-    def __init__(self, model: Model, probe: Probe) -> None:
-        self.probe, self.domain, self.parameters = probe, model.domain, model.parameters
-        self.known = parameter_range(model, model.domain)
+    loss: Array
+    """(point,)"""
+    slope: Array
+    """(point, entry of w): the gradient of the loss in decision and data."""
+    values: Array
+    """(point, constraint)"""
+    slopes: Array
+    """(point, constraint, entry of w): their gradients."""
+
+
+Score = Callable[[Seen], Array]
+
+
+class Probe:
+    """Evaluates a model at points w, which are within `middle` plus or minus `half`: small batches
+    in NumPy, large ones by a compiled function. It samples such points, and improves the best of
+    them."""
+
+    def __init__(self, model: Model, known: Range) -> None:
+        self.model, self.known = model, known
+        self.size, self.domain = model.size, model.domain
+        self.middle = (known.box.low + known.box.high) / 2
+        self.half = (known.box.high - known.box.low) / 2
+        self.width = self.size + sum(parameter.size for parameter in model.parameters)
+        self.costly = InnerMinimum in model.objective.atoms()
+        """Whether one evaluation takes so long that few should be made."""
+        self.batch = int(np.clip(NUMBERS // (model.count * self.width), 8, 256))
+        function = _function(model)
+        point = jax.ShapeDtypeStruct((self.width,), jnp.float64)
+        program = None if self.costly else in_numpy(jax.make_jaxpr(function)(point), 1)
+        points = np.zeros((self.batch, self.width))
+        if program is not None and program.work([points]) <= LARGEST:
+            self._call: Callable[[Array], Any] = lambda points: program.run([points])
+        else:
+            options = QUICK if jax.default_backend() == "cpu" else {}
+            lowered = jax.jit(jax.vmap(function)).lower(points)
+            self._call = lowered.compile(compiler_options=options)
         self.random = np.random.default_rng(0)
-        self._generations = 1 if probe.costly else GENERATIONS
+        self._generations = 1 if self.costly else GENERATIONS
         self._decisions = sample_decisions(self.domain, self.random, POOL).reshape(POOL, -1)
-        self._data = draw_parameters(self.parameters, self.known, self.random, POOL)
+        self._data = draw_parameters(model.parameters, known, self.random, POOL)
         self.start = np.concatenate(
             [self._decisions, self._data[self.random.permutation(POOL)]], axis=1
         )
-        self.seen = probe(self.start)
 
-    def _drawn(self, count: int) -> Array:
-        where, when = self.random.integers(POOL, size=(2, count))
-        return np.concatenate([self._decisions[where], self._data[when]], axis=1)
+    @cached_property
+    def seen(self) -> Seen:
+        """Values and gradients at the points that the search starts from."""
+        return self(self.start)
+
+    def __call__(self, points: Array) -> Seen:
+        """Values and gradients at the points (point, entry of w)."""
+        short = -len(points) % self.batch
+        full = np.concatenate([points, np.repeat(points[-1:], short, axis=0)])
+        batches = np.split(full, len(full) // self.batch)
+        parts = [
+            np.concatenate([np.broadcast_to(a, (self.batch, *a.shape[1:])) for a in part])
+            for part in zip(*map(self._call, batches), strict=True)
+        ]
+        loss, slope, values, slopes = (part[: len(points)] for part in parts)
+        missing = self.width - slopes.shape[2]  # gradients in data that nothing depends on
+        return Seen(loss, slope, values, np.pad(slopes, ((0, 0), (0, 0), (0, missing))))
 
     def refuse_infinite(self) -> None:
         """Raise if something is not finite inside the domain, unless a guessed parameter may be the
@@ -151,7 +129,7 @@ class Search:
         ):
             bad = ~np.isfinite(numbers.reshape(len(numbers), -1)).all(axis=1)
             if bad.any():
-                x = self.start[int(np.argmax(bad)), : self.probe.size]
+                x = self.start[int(np.argmax(bad)), : self.size]
                 raise ValueError(
                     f"{name}: got a value or slope that is not finite inside the domain, at "
                     f"{np.round(x, 6).tolist()}; expected finite numbers: a smaller domain, or "
@@ -160,40 +138,39 @@ class Search:
 
     def highest(self, score: Score) -> float:
         """The largest score found."""
-        points, scores = self.start, _finite(score(self.seen))
-        for _ in range(self._generations):
-            order = np.argsort(scores)[::-1][:PARENTS]
-            parents, best = points[order], scores[order]
-            children = self._children(parents)
-            points = np.concatenate([parents, children])
-            scores = np.concatenate([best, _finite(score(self.probe(children)))])
-        return float(scores.max())
+        return self._improved(self.start, self.seen, score)
 
     def range(self) -> float:
         """The largest difference of losses between two decisions for the same data."""
-        n, best = self.probe.size, 0.0
+        n, best = self.size, 0.0
         order = np.argsort(_finite(np.linalg.norm(self.seen.slope[:, :n], axis=1)))[::-1]
-        decisions = self._decisions
-        for row in order[: 1 if self.probe.costly else 4]:
-            ends = []
-            for sign in (1.0, -1.0):
-                data = np.tile(self.start[row, n:], (len(decisions), 1))
-                points = np.concatenate([decisions, data], axis=1)
-                scores = _finite(sign * self.probe(points).loss)
-                for _ in range(self._generations):
-                    parents = points[np.argsort(scores)[::-1][:PARENTS]]
-                    points = np.concatenate([parents, self._children(parents, data=False)])
-                    scores = _finite(sign * self.probe(points).loss)
-                ends.append(float(scores.max()))
-            best = max(best, sum(ends))
+        for row in order[: 1 if self.costly else 4]:
+            data = np.tile(self.start[row, n:], (POOL, 1))
+            points = np.concatenate([self._decisions, data], axis=1)
+            seen = self(points)
+            most = self._improved(points, seen, lambda seen: seen.loss, data=False)
+            least = self._improved(points, seen, lambda seen: -seen.loss, data=False)
+            best = max(best, most + least)
         return best
+
+    def _improved(self, points: Array, seen: Seen, score: Score, data: bool = True) -> float:
+        """The largest score after mutation and selection from these points; with `data=False` of
+        the decisions alone."""
+        scores = _finite(score(seen))
+        for _ in range(self._generations):
+            order = np.argsort(scores)[::-1][:PARENTS]
+            parents, best = points[order], scores[order]
+            children = self._children(parents, data)
+            points = np.concatenate([parents, children])
+            scores = np.concatenate([best, _finite(score(self(children)))])
+        return float(scores.max())
 
     def modulus(self) -> float:
         """The smallest second derivative of the loss that was seen; 0 if it is not clearly
         positive, or has kinks."""
-        if self.probe.costly:
+        if self.costly:
             return 0.0
-        bends = self._bends(lambda seen: seen.slope[:, None, : self.probe.size])
+        bends = self._bends(lambda seen: seen.slope[:, None, : self.size])
         if bends is None:
             return 0.0
         values = np.linalg.eigvalsh(bends)
@@ -203,13 +180,13 @@ class Search:
 
     def curvature(self, which: Array) -> float | None:
         """The largest second derivative of the constraints `which` that was seen."""
-        bends = self._bends(lambda seen: seen.slopes[:, which, : self.probe.size])
+        bends = self._bends(lambda seen: seen.slopes[:, which, : self.size])
         return None if bends is None else float(np.abs(np.linalg.eigvalsh(bends)).max())
 
     def _bends(self, slopes: Callable[[Seen], Array]) -> Array | None:
         """Second derivatives by differences of slopes, at a few points, in the entries that are
         free to move."""
-        n, centre = self.probe.size, np.ravel(np.asarray(self.domain.centre, float))
+        n, centre = self.size, np.ravel(np.asarray(self.domain.centre, float))
         low, high = self.start[:, :n].min(axis=0), self.start[:, :n].max(axis=0)
         free = np.flatnonzero(high > low)
         if not 0 < free.size <= DENSE:
@@ -218,7 +195,7 @@ class Search:
         points = self.start[:: max(1, len(self.start) // PLACES)]
         # data of ordinary size may all bend a loss that the middle or an end of the range does not
         if self.known.lower.size:
-            ends = np.stack([self.known.middle, self.known.lower, self.known.upper])
+            ends = np.stack([self.middle[n:], self.known.lower, self.known.upper])
             points = np.concatenate(
                 [points, np.concatenate([np.tile(points[0, :n], (3, 1)), ends], axis=1)]
             )
@@ -226,7 +203,7 @@ class Search:
         step = np.where(points[:, free] > centre[free], -1e-5, 1e-5) * (high - low)[free]
         moved = np.repeat(points[:, None, :], free.size, axis=1)
         moved[:, np.arange(free.size), free] += step
-        seen = slopes(self.probe(np.concatenate([points, moved.reshape(-1, points.shape[1])])))
+        seen = slopes(self(np.concatenate([points, moved.reshape(-1, points.shape[1])])))
         here = seen[: len(points)]
         there = seen[len(points) :].reshape(*moved.shape[:2], *seen.shape[1:])
         for k in range(len(points)):
@@ -235,11 +212,12 @@ class Search:
                 bends.append((bend + np.swapaxes(bend, 1, 2)) / 2)
         return np.stack(bends) if bends else None
 
-    def _children(self, parents: Array, data: bool = True) -> Array:
+    def _children(self, parents: Array, data: bool) -> Array:
         """Mutations: each moves towards another sampled point, or copies some entries from it."""
-        n, count = self.probe.size, max(self.probe.batch - len(parents), 8)
+        n, count = self.size, max(self.batch - len(parents), 8)
         children = parents[self.random.integers(len(parents), size=count)].copy()
-        fresh = self._drawn(count)
+        where, when = self.random.integers(POOL, size=(2, count))
+        fresh = np.concatenate([self._decisions[where], self._data[when]], axis=1)
         moved = self.random.uniform(size=(count, 1)) * (fresh[:, :n] - children[:, :n])
         if isinstance(self.domain, Box):
             swapped = self.random.uniform(size=(count, n)) < 1.5 / n
@@ -248,14 +226,35 @@ class Search:
             children[:, :n] = np.where(rows, crossed, children[:, :n] + moved)
         else:
             children[:, :n] += moved
-        spans = spans_of(self.parameters, n)
-        for parameter in self.parameters if data else ():
+        spans = spans_of(self.model.parameters, n)
+        for parameter in self.model.parameters if data else ():
             span = spans[parameter.id]
             structured = is_symmetric(parameter) or not pattern(parameter).all()
             share = 0.3 if structured else 1.5 / parameter.size
             swapped = self.random.uniform(size=(count, 1 if structured else parameter.size)) < share
             children[:, span] = np.where(swapped, fresh[:, span], children[:, span])
         return children
+
+
+def _function(model: Model) -> Callable[[jax.Array], Any]:
+    """Loss, constraints and their gradients at one point w."""
+
+    def split(w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+        return w[: model.size].reshape(model.domain.shape), model.data_of(w[model.size :])
+
+    def loss(w: jax.Array) -> jax.Array:
+        return jnp.asarray(model.loss(*split(w)), w.dtype)
+
+    def values(v: jax.Array, w: jax.Array) -> jax.Array:
+        point = v if v.size == w.size else jnp.concatenate([v, w[v.size :]])
+        return model.constraints.values(*split(point))
+
+    def seen(w: jax.Array) -> tuple[jax.Array, ...]:
+        v = w if model.constraints.takes_data else w[: model.size]
+        jacobian = (jax.jacrev if model.count <= v.size else jax.jacfwd)(values)
+        return *jax.value_and_grad(loss)(w), values(v, w), jacobian(v, w)
+
+    return seen
 
 
 def _finite(scores: Array) -> Array:

@@ -3,7 +3,7 @@ domain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from ...intervals.enclosure import Unknown
 from ...intervals.of_cvxpy import Expressions
 from ...problem.domains.support import least_change, linear_minimisers
 from ...problem.sampling import sample_decisions
-from ..constants.enclosures import edges_of, enclosures
+from ..constants.enclosures import enclosures
 from ..constants.search import Probe
 from ..recourse.joint_recourse import Condition
 from ..translation.attributes import dense, is_symmetric, whole
 from ..translation.inequalities import excesses_of
-from ..translation.parameters import Range, draw_parameters, parameter_range
+from ..translation.parameters import draw_parameters
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -49,16 +49,15 @@ def atom_domains(parts: list[Any], conditions: Sequence[Condition] = ()) -> list
 
     The conditions under which variables can be chosen after the data follow.
     """
-    pairs, seen = [], set()
-    for part in parts:
-        for atom in _atoms(part):
-            for constraint in atom._domain():
-                if _by_rules(atom, constraint):
-                    continue
-                if (str(atom), str(constraint)) not in seen and constraint.variables():
-                    seen.add((str(atom), str(constraint)))
-                    pairs.append((atom, constraint))
-    return [*pairs, *((condition, condition.constraint) for condition in conditions)]
+    pairs: dict[tuple[str, str], tuple[Any, Any]] = {}
+    queue = parts[::-1]
+    while queue:
+        node = queue.pop()
+        queue += node.args[::-1]
+        for constraint in node._domain() if isinstance(node, Atom) else ():
+            if not _by_rules(node, constraint) and constraint.variables():
+                pairs.setdefault((str(node), str(constraint)), (node, constraint))
+    return [*pairs.values(), *((condition, condition.constraint) for condition in conditions)]
 
 
 def _by_rules(atom: Any, constraint: Any) -> bool:
@@ -83,14 +82,7 @@ def _by_rules(atom: Any, constraint: Any) -> bool:
     return False
 
 
-def _atoms(part: Any) -> Iterator[Any]:
-    if isinstance(part, Atom):
-        yield part
-    for arg in part.args:
-        yield from _atoms(arg)
-
-
-def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> list[str]:
+def check_atoms(probe: Probe, atoms: list[tuple[Any, Any]]) -> list[str]:
     """Raise if an atom is undefined, infinite or infinitely steep somewhere in the domain; return
     notes on what is unknown.
 
@@ -101,10 +93,9 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
     notes: list[str] = []
     if not atoms:
         return notes
-    known = parameter_range(model, model.domain)
-    random = np.random.default_rng(0)
+    model, known, random = probe.model, probe.known, np.random.default_rng(0)
     decisions = sample_decisions(model.domain, random, SAMPLES).reshape(SAMPLES, -1)
-    bounds = enclosures(model, edges_of(model, model.domain, known))
+    bounds = enclosures(model, known.box)
     for atom, constraint in atoms:
         without_bounds = model.guessed([constraint], known)
         if without_bounds:
@@ -123,7 +114,7 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
             )
         count = SAMPLES if model.changing(constraint) else 1
         rounds = draw_parameters(model.parameters, known, random, count)
-        exact = _refuse_witness(model, probe, atom, constraint, decisions, rounds, known)
+        exact = _refuse_witness(probe, atom, constraint, decisions, rounds)
         if not exact and highest > SLACK:
             notes.append(
                 f"{atom}: no decision and data were found for which it is not defined, but "
@@ -133,16 +124,15 @@ def check_atoms(model: Model, atoms: list[tuple[Any, Any]], probe: Probe) -> lis
 
 
 def _refuse_witness(
-    model: Model,
     probe: Probe,
     atom: Any,
     constraint: Any,
     decisions: Array,
     rounds: Array,
-    known: Range,
 ) -> bool:
     """Raise for a decision and data at which the atom is undefined, infinite or infinitely steep.
     Return whether there certainly are none."""
+    model = probe.model
     changing, flat = model.changing(constraint), model.flat_copy()
     rows = [flat.of(excess.expression) for excess in excesses_of(constraint)]
     for start in rounds:
@@ -151,12 +141,13 @@ def _refuse_witness(
             for _ in range(TURNS if changing else 1):
                 flat.assign(model.data_of(data), check=False)
                 worst, where = _worst(row, flat.variable, model.domain, decisions)
-                _refuse_outside(atom, constraint, worst, where, model, data if changing else None)
+                shown = f" for the admissible data {_data_at(data, model)}" if changing else ""
+                _refuse_outside(atom, constraint, worst, where, model, shown)
                 edge = where[worst >= -SLACK * (1 + np.abs(worst).max())]
                 if len(edge):
-                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, model, changing)
+                    _refuse_steep(atom, np.unique(edge, axis=0), data, probe, shown)
                 before = data
-                data = _worst_data(row, flat, model, where[int(np.argmax(worst))], data, known)
+                data = _worst_data(row, flat, where[int(np.argmax(worst))], data, probe)
                 if np.array_equal(before, data):
                     break
     return not changing and all(row.is_affine() for row in rows)
@@ -172,9 +163,10 @@ def _highest(bounds: Expressions, constraint: Any) -> float:
         return np.inf
 
 
-def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, known: Range) -> Array:
+def _worst_data(row: Any, flat: Any, x: Array, data: Array, probe: Probe) -> Array:
     """The corner of the parameters' range to which the condition grows, at the decision x.
     Conditions are affine in data."""
+    model, known = probe.model, probe.known
     flat.variable.value = x
     if len(data) > FEW or any(
         is_symmetric(parameter) or np.any(whole(parameter)) for parameter in model.parameters
@@ -185,7 +177,8 @@ def _worst_data(row: Any, flat: Any, model: Model, x: Array, data: Array, known:
     k, worst = int(np.argmax(values)), data.copy()
     for i in np.flatnonzero(known.upper > known.lower):
         moved = data.copy()
-        moved[i] = known.upper[i] if data[i] < known.middle[i] else known.lower[i]
+        below = data[i] < probe.middle[probe.size + i]
+        moved[i] = known.upper[i] if below else known.lower[i]
         flat.assign(model.data_of(moved), check=False)
         if np.ravel(np.asarray(row.value, float))[k] > values[k]:
             worst[i] = moved[i]
@@ -225,58 +218,58 @@ def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Arra
 
 
 def _refuse_outside(
-    atom: Any, constraint: Any, worst: Array, where: Array, model: Model, data: Array | None = None
+    atom: Any, constraint: Any, worst: Array, where: Array, model: Model, shown: str
 ) -> None:
     i = int(np.argmax(worst))
-    if not worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
-        shown = "" if data is None else f" for the admissible data {_data_at(data, model)}"
-        if isinstance(atom, Condition):
-            raise ValueError(
-                f"recourse: got {atom.names}, for which there is no best choice at "
-                f"{_at(where[i], model)}{shown}: {atom.why}. Expected a choice for every decision "
-                "of the domain and all admissible data; add a slack variable with a cost, or "
-                "narrower bounds"
-            )
+    if worst[i] <= SLACK * (1 + np.abs(where[i]).max()):
+        return
+    if isinstance(atom, Condition):
         raise ValueError(
-            f"domain: got one that contains {_at(where[i], model)}, where {atom} is not "
-            f"defined{shown}; expected a domain on which {constraint} everywhere, because a "
-            "decision can be any point of it"
-            + ("" if data is None else ", or narrower bounds of the parameters")
+            f"recourse: got {atom.names}, for which there is no best choice at "
+            f"{_at(where[i], model)}{shown}: {atom.why}. Expected a choice for every decision "
+            "of the domain and all admissible data; add a slack variable with a cost, or "
+            "narrower bounds"
         )
+    raise ValueError(
+        f"domain: got one that contains {_at(where[i], model)}, where {atom} is not "
+        f"defined{shown}; expected a domain on which {constraint} everywhere, because a "
+        "decision can be any point of it"
+        + (", or narrower bounds of the parameters" if shown else "")
+    )
 
 
-def _refuse_steep(
-    atom: Any, edge: Array, data: Array, probe: Probe, model: Model, changing: bool
-) -> None:
-    shown = f" for the admissible data {_data_at(data, model)}" if changing else ""
-    centre = np.ravel(np.asarray(model.domain.centre, float))
+def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, shown: str) -> None:
+    n, centre = probe.size, np.ravel(np.asarray(probe.domain.centre, float))
     near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
     seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
-    rows = np.linalg.norm(seen.slopes[:, :, : probe.size], axis=2).max(axis=1)
-    steep = np.maximum(np.linalg.norm(seen.slope[:, : probe.size], axis=1), rows)
-    steep = steep.reshape(len(NEAR), -1)
+    rows = np.linalg.norm(seen.slopes[:, :, :n], axis=2).max(axis=1)
+    steep = np.maximum(np.linalg.norm(seen.slope[:, :n], axis=1), rows).reshape(len(NEAR), -1)
     value = (np.abs(seen.loss) + np.abs(seen.values).sum(axis=1)).reshape(len(NEAR), -1)
     for what, bad in (
         ("infinite", ~np.isfinite(value[0])),
         ("infinitely steep", ~(steep[1] <= GROWTH * steep[2])),
     ):
         if bad.any():
+            place = _at(edge[int(np.argmax(bad))], probe.model)
             raise ValueError(
-                f"domain: got one that contains {_at(edge[int(np.argmax(bad))], model)}, where "
-                f"{atom} is {what}{shown}; expected a domain that keeps a distance from there"
+                f"domain: got one that contains {place}, where {atom} is {what}{shown}; "
+                "expected a domain that keeps a distance from there"
             )
 
 
 def _data_at(data: Array, model: Model) -> str:
-    parts = zip(model.parameters, model.data_of(np.round(data, 6)), strict=True)
-    return ", ".join(
-        f"{parameter.name()} = {np.array2string(value, threshold=8)}" for parameter, value in parts
-    )
+    names = [parameter.name() for parameter in model.parameters]
+    return _listed(zip(names, model.data_of(np.round(data, 6)), strict=True))
 
 
 def _at(x: Array, model: Model) -> str:
     shown = model.present(np.round(x, 6).reshape(model.domain.shape))
-    parts = shown.items() if isinstance(shown, dict) else [(model.variables[0].name(), shown)]
+    return _listed(
+        shown.items() if isinstance(shown, dict) else [(model.variables[0].name(), shown)]
+    )
+
+
+def _listed(parts: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(
         f"{name} = {np.array2string(np.asarray(value), threshold=8)}" for name, value in parts
     )

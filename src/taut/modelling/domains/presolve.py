@@ -14,10 +14,10 @@ from ...intervals.enclosure import Unknown
 from ...intervals.of_cvxpy import Expressions
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box, least_change
-from ..constants.enclosures import edges_of, enclosures
+from ..constants.enclosures import enclosures
 from ..translation.attributes import is_symmetric, limits, mirrored, pattern
 from ..translation.inequalities import Excess, bounds_of, excesses_of
-from ..translation.parameters import parameter_range
+from ..translation.parameters import Range
 from ..translation.statement import Statement
 from .simple_domain import Detected
 
@@ -41,7 +41,7 @@ class PlayedRows(NamedTuple):
 
 
 def rows_to_play(
-    statement: Statement, rows: list[Excess], chosen: Detected, play_implied: bool
+    statement: Statement, rows: list[Excess], chosen: Detected, known: Range, play_implied: bool
 ) -> PlayedRows:
     """The rows of constraints and attributes, without those that hold on the whole domain.
 
@@ -50,7 +50,7 @@ def rows_to_play(
     """
     attributes, implied, notes = _attribute_rows(statement, chosen)
     stated = [*rows, *attributes] or [Excess(cp.Constant(-1.0))]
-    played, left_out = _without_implied(statement, stated, chosen, play_implied)
+    played, left_out = _without_implied(statement, stated, chosen, known, play_implied)
     if left_out:
         shown = ", ".join(left_out[:6]) + (", ..." if len(left_out) > 6 else "")
         notes.append(
@@ -105,7 +105,13 @@ def _attribute_rows(
                 f"{name}: symmetry is part of the domain; only the symmetric part of a decision "
                 "counts"
             )
-            _check_mirror(name, variable.shape, low[span], high[span])
+            # The symmetric part of a decision must lie in the domain like the decision itself.
+            corners = [edge[span].reshape(variable.shape) for edge in (low, high)]
+            if any(not np.array_equal(corner, mirrored(corner)) for corner in corners):
+                raise ValueError(
+                    f"domain: got a set that is not invariant under transposing {name}; expected "
+                    "one that is, because the variable is symmetric"
+                )
         if not np.all(pattern(variable)):
             notes.append(
                 f"{name}: zeros are part of the domain; only the other entries of a decision count"
@@ -119,20 +125,8 @@ def _attribute_rows(
     return played, implied, notes
 
 
-def _check_mirror(name: str, shape: tuple[int, ...], low: Array, high: Array) -> None:
-    """The symmetric part of a decision must lie in the domain like the decision itself."""
-    if any(
-        not np.array_equal(edge.reshape(shape), mirrored(edge.reshape(shape)))
-        for edge in (low, high)
-    ):
-        raise ValueError(
-            f"domain: got a set that is not invariant under transposing {name}; expected one "
-            "that is, because the variable is symmetric"
-        )
-
-
 def _without_implied(
-    statement: Statement, rows: list[Excess], chosen: Detected, play_implied: bool
+    statement: Statement, rows: list[Excess], chosen: Detected, known: Range, play_implied: bool
 ) -> tuple[list[Excess], list[str]]:
     """The rows that some decision of the domain violates, and the names of the others."""
     low, high = bounding_box(chosen.domain)
@@ -140,7 +134,7 @@ def _without_implied(
     played: list[Excess] = []
     left_out: list[str] = []
     for k, row in enumerate(rows):
-        if row.induced and _always(statement, row, chosen.domain):
+        if row.induced and _always(statement, row, known):
             continue
         if play_implied and not row.equality:
             played.append(row)
@@ -184,13 +178,12 @@ def _violated(
     return np.asarray(value > ROUNDING * reach)
 
 
-def _always(statement: Statement, row: Excess, domain: Domain) -> bool:
+def _always(statement: Statement, row: Excess, known: Range) -> bool:
     """Whether a row holds for all decisions and data. Raises if it contains no variable and does
     not."""
-    known = parameter_range(statement, domain)
     sure = not statement.guessed([row.expression], known)
     try:
-        bounds = enclosures(statement, edges_of(statement, domain, known))
+        bounds = enclosures(statement, known.box)
         value = bounds.of(row.expression).value
         above = value.size - 1e-9 if row.equality else value.high - 1e-9 * value.size
         holds = bool(np.all(above <= 0))

@@ -1,5 +1,5 @@
 """What the constraints that do not change with the round say: bounds, equations, norms, and blocks
-of entries."""
+of entries; and the bounds that all of them together imply."""
 
 from __future__ import annotations
 
@@ -13,10 +13,29 @@ from ..translation.affine_forms import AffineForm, AffineForms, groups
 from ..translation.attributes import is_symmetric, limits, pattern
 from ..translation.inequalities import Excess
 from ..translation.statement import Statement
-from .entry_bounds import Row, propagated
 
 Place = tuple[int, int]
 """A row of the model: the number of the excess, and the entry of it."""
+
+
+class Row(NamedTuple):
+    """<factors, x[places]> at most `value`, or equal to it. `source` says which row of the model it
+    is."""
+
+    source: tuple[int, int]
+    places: Array
+    factors: Array
+    value: float
+    equality: bool
+
+    def cut(self, low: Array, high: Array) -> None:
+        """Cut bounds, in place, by a row with a single entry."""
+        i, factor = int(self.places[0]), float(self.factors[0])
+        edge = self.value / factor
+        if factor > 0 or self.equality:
+            high[i] = min(high[i], edge)
+        if factor < 0 or self.equality:
+            low[i] = max(low[i], edge)
 
 
 class Block(NamedTuple):
@@ -61,7 +80,15 @@ class Sets:
         for k, excess in enumerate(rows):
             self._read(k, excess)
         for excess in finite:
-            self._read_finite(excess)
+            if statement.changing(excess.expression):
+                continue
+            affine = self._affine(-1, excess)
+            for variable in excess.expression.variables():
+                self.boxed[statement.spans[variable.id]] |= affine is None
+            for row in affine or []:
+                self.boxed[row.places] = True
+                if len(row.places) == 1:
+                    row.cut(self.low, self.high)
         for variable in statement.variables:
             if variable.id in self.semidefinite and variable.attributes["PSD"]:
                 low, high = self.eigenvalues.get(variable.id, (0.0, np.inf))
@@ -83,14 +110,26 @@ class Sets:
         if self.statement.changing(excess.expression) or not excess.expression.variables():
             return
         rows = self._affine(k, excess)
-        if rows is None:
-            self._read_curved(k, excess.expression)
         for row in rows or []:
             if len(row.places) == 1:
                 row.cut(self.low, self.high)
                 self.bounds.setdefault(int(row.places[0]), []).append(row.source)
             elif len(row.places):
                 (self.equations if excess.equality else self.inequalities).append(row)
+        single = None if rows is not None else _single_term(excess.expression, self.forms)
+        if single is None:
+            return
+        term, limit = single
+        if type(term).__name__ == "lambda_max":
+            self._read_semidefinite(k, term.args[0], float(limit[0]))
+            return
+        for i, norm in enumerate(round_sets(term, limit, self.forms)):
+            if norm is not None and norm.kind == "box":
+                self._cut(norm)
+                for place in norm.places:
+                    self.bounds.setdefault(int(place), []).append((k, i))
+            elif norm is not None:
+                self.rounds.append(((k, i), norm))
 
     def _affine(self, k: int, excess: Excess) -> list[Row] | None:
         """The rows of an excess, if it is affine."""
@@ -104,24 +143,6 @@ class Sets:
             Row((k, i), matrix.indices[span], matrix.data[span], -float(edge), excess.equality)
             for i, (span, edge) in enumerate(zip(spans, form.offset, strict=True))
         ]
-
-    def _read_curved(self, k: int, expression: Any) -> None:
-        single = _single_term(expression, self.forms)
-        if single is None:
-            return
-        term, limit = single
-        if type(term).__name__ == "lambda_max":
-            self._read_semidefinite(k, term.args[0], float(limit[0]))
-            return
-        for i, norm in enumerate(round_sets(term, limit, self.forms)):
-            if norm is None:
-                continue
-            if norm.kind == "box":
-                self._cut(norm)
-                for place in norm.places:
-                    self.bounds.setdefault(int(place), []).append((k, i))
-            else:
-                self.rounds.append(((k, i), norm))
 
     def _cut(self, norm: RoundSet) -> None:
         where, reach = norm.places, np.broadcast_to(norm.radius, norm.places.shape)
@@ -150,17 +171,6 @@ class Sets:
                 continue
             self.eigenvalues[variable.id] = low, high
             self.semidefinite.setdefault(variable.id, []).append((k, 0))
-
-    def _read_finite(self, excess: Excess) -> None:
-        if self.statement.changing(excess.expression):
-            return
-        rows = self._affine(-1, excess)
-        for variable in excess.expression.variables():
-            self.boxed[self.statement.spans[variable.id]] |= rows is None
-        for row in rows or []:
-            self.boxed[row.places] = True
-            if len(row.places) == 1:
-                row.cut(self.low, self.high)
 
     def blocks(self) -> list[Block]:
         """The connected components of entries that share an equation, a norm or a semidefinite
@@ -191,6 +201,71 @@ class Sets:
                 )
             )
         return blocks
+
+
+PASSES = 20
+"""Turns over all rows; each can only make bounds tighter."""
+GAIN = 1e-6
+"""A bound that becomes tighter by less than this, relatively, starts no further turn."""
+
+
+def propagated(rows: list[Row], low: Array, high: Array) -> tuple[Array, Array]:
+    """The bounds, made finite and tighter where the rows imply it.
+
+    In <a, x> <= b every entry is bounded by what the others leave: a_i x_i <= b - min over x of the
+    rest.
+    """
+    low, high = low.copy(), high.copy()
+    for turn in range(PASSES):
+        changed = False
+        # Both ways, so that chains need few turns.
+        for row in rows if turn % 2 == 0 else rows[::-1]:
+            for sign in (1.0, -1.0) if row.equality else (1.0,):
+                changed |= _pass(row.places, sign * row.factors, sign * row.value, low, high)
+        if not changed:
+            break
+    return low, high
+
+
+def _pass(places: Array, factors: Array, value: float, low: Array, high: Array) -> bool:
+    least = np.where(factors > 0, factors * low[places], factors * high[places])
+    unbounded = ~np.isfinite(least)
+    missing = int(unbounded.sum())
+    if missing > 1:
+        return False
+    total = float(least[~unbounded].sum())
+    # Entries but the unbounded one, if there is one, are bounded by nothing.
+    which = np.flatnonzero(unbounded) if missing else np.arange(len(places))
+    rest = total - np.where(unbounded[which], 0.0, least[which])
+    edges = (value - rest) / factors[which]
+    where, upper = places[which], factors[which] > 0
+    edges = _rounded_outwards(
+        edges, upper, np.abs(value) + np.abs(least[~unbounded]).sum(), np.abs(factors[which])
+    )
+    new_high = np.where(upper, np.minimum(high[where], edges), high[where])
+    new_low = np.where(upper, low[where], np.maximum(low[where], edges))
+    before = np.where(upper, high[where], low[where])
+    after = np.where(upper, new_high, new_low)
+    clearly = (after != before) & ~(np.abs(after - before) <= GAIN * (1 + np.abs(after)))
+    low[where], high[where] = (
+        np.where(clearly, new_low, low[where]),
+        np.where(clearly, new_high, high[where]),
+    )
+    return bool(np.any(clearly))
+
+
+def _rounded_outwards(edges: Array, upper: Array, size: float, factors: Array) -> Array:
+    """Edges moved outwards by the rounding of a sum of numbers of this `size`, or to a short
+    decimal within it."""
+    room = 1e-14 * (size / factors + np.abs(edges))
+    with np.errstate(divide="ignore"):
+        unit = 10.0 ** np.ceil(np.log10(np.maximum(100 * room, 1e-300)))
+    short = np.round(edges / unit) * unit
+    digits = np.array([round(float(edge), 12) for edge in short])
+    short = np.where(np.abs(digits - edges) <= room, digits, short)
+    return np.where(
+        np.abs(short - edges) <= room, short, np.where(upper, edges + room, edges - room)
+    )
 
 
 SAME = 1e-12

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...engine import Array
+from ...problem.conic import ConicSet
 from ...problem.domains import (
     AffineBox,
     Ball,
@@ -26,9 +27,15 @@ from ...problem.domains import (
 from ..translation.attributes import is_symmetric, mirrored
 from ..translation.inequalities import Excess, attribute_constraints, excesses_of
 from ..translation.statement import Statement
-from .entry_bounds import LARGEST, bounding_box
 from .set_detection import Block, Place, RoundSet, Sets
 
+SOLVED = 500
+"""Up to this many entries of a decision the box is solved for, with two programs per entry."""
+MARGIN = 1e-8
+"""Relative room for the solver's tolerance, so that the box certainly contains the feasible set."""
+RARE = 1e3
+"""An edge is rounded to a short decimal within the margin, if such decimals are this many margins
+apart."""
 EQUATIONS = 300
 """Blocks with more equations than this are boxes, because a projection would be slow;"""
 ENTRIES = 3000
@@ -65,11 +72,18 @@ def derived_domain(
     constraints = [*statement.stated, *attribute_constraints(statement.variables), *finite]
     steady = [constraint for constraint in constraints if not statement.changing(constraint)]
     sets = Sets(statement, rows, [row for condition in finite for row in excesses_of(condition)])
-    edges = _Edges(statement, sets, steady, len(constraints) - len(steady))
-    parts, notes = ([], []) if box_only else _parts(statement, sets, edges)
+    edges = _Edges(sets, steady, len(constraints) - len(steady))
+    notes: list[str] = []
+    blocks = [] if box_only else sets.blocks()
+    parts = [part for block in blocks if (part := _part(sets, block, edges, notes)) is not None]
+    alike: dict[str, list[str]] = {}
     rest = np.ones(statement.size, bool)
     for part in parts:
+        alike.setdefault(part.note, []).append(_named(statement, part.places))
         rest[part.places] = False
+    for note, names in alike.items():
+        others = f" and {len(names) - 4} more" if len(names) > 4 else ""
+        notes.append(f"domain: {', '.join(names[:4])}{others} {note}")
     places = np.flatnonzero(rest)
     if len(places):
         parts.append(_Part(Box(*edges(places)), places, [], ""))
@@ -92,20 +106,17 @@ class _Edges:
     together may imply more than is stated.
     """
 
-    def __init__(self, statement: Statement, sets: Sets, steady: list[Any], changing: int) -> None:
-        self._statement, self._sets, self._steady = statement, sets, steady
-        self._changing = changing
+    def __init__(self, sets: Sets, steady: list[Any], changing: int) -> None:
+        self._sets, self._steady, self._changing = sets, steady, changing
         self.solved = False
         """Whether any edge was solved for."""
 
     def __call__(self, places: Array) -> tuple[Array, Array]:
-        statement = self._statement
+        statement = self._sets.statement
         low, high = self._sets.low.copy(), self._sets.high.copy()
-        if statement.size <= LARGEST or not np.all(np.isfinite((high - low)[places])):
+        if statement.size <= SOLVED or not np.all(np.isfinite((high - low)[places])):
             self.solved = True
-            least, most = bounding_box(
-                statement.flat_copy(), self._steady, statement.entries, places, self._changing
-            )
+            least, most = feasible_box(statement, self._steady, places, self._changing)
             low[places] = np.maximum(low[places], least)
             high[places] = np.maximum(low[places], np.minimum(high[places], most))
         for variable in filter(is_symmetric, statement.variables):
@@ -117,6 +128,95 @@ class _Edges:
         return low[places], high[places]
 
 
+def feasible_box(
+    statement: Statement, constraints: list[Any], places: Array, left_out: int = 0
+) -> tuple[Array, Array]:
+    """The smallest box around the feasible set, for the entries at some places; empty and unbounded
+    sets are refused.
+
+    Arguments:
+        statement: the model as stated.
+        constraints: all that do not change with the round, attributes included; the user's own.
+        places: the entries of the flat decision whose bounds are wanted.
+        left_out: the number of constraints that change with the round, for errors.
+    """
+    flat, size, names = statement.flat_copy(), statement.size, statement.entries
+    if size > SOLVED:
+        raise ValueError(
+            f"domain: got None for decisions of {size} entries; expected a domain, or bounds of "
+            f"every entry (stated, or implied by linear constraints and norms): beyond {SOLVED} "
+            "entries the bounding box of the feasible set, which takes two programs per entry, "
+            "is not computed"
+        )
+    copies = [flat.of(constraint) for constraint in constraints]
+    feasible = ConicSet([flat.variable], [*flat.ties, *flat.links, *copies])
+    edges, errors = np.zeros((2, len(places))), np.zeros((2, len(places)))
+    unclear = ""
+    for at, i in enumerate(places.tolist()):
+        for side, sign in enumerate((1.0, -1.0)):
+            aim = np.zeros(size)
+            aim[i] = sign
+            solution = feasible.minimise(aim)
+            if solution.status == "infeasible":
+                raise ValueError(
+                    "constraints: got no feasible decision; expected constraints that some "
+                    "decision satisfies"
+                )
+            if solution.status == "unbounded":
+                way = _direction(feasible.wanted(solution), names)
+                raise ValueError(
+                    f"constraints: got an unbounded feasible set: {way}; expected a bounded one, "
+                    "bounds=[low, high] of the variables, or domain=..."
+                    + (
+                        " (constraints with data of the round do not count for the domain; "
+                        "taut.recourse marks variables that are chosen after the data)"
+                        if left_out
+                        else ""
+                    )
+                )
+            if solution.status != "solved" or solution.error > 1e-5:
+                # If the set is unbounded, another entry may show the direction.
+                unclear = unclear or f"in {names[i]} the solver could not find ({solution.detail})"
+                continue
+            edges[side, at], errors[side, at] = feasible.wanted(solution)[i], 10 * solution.error
+    if unclear:
+        raise ValueError(
+            f"constraints: got a feasible set whose extent {unclear}; expected domain=..."
+        )
+    unit = min(1.0, float(np.abs(edges).max())) or 1.0
+    low, high = (
+        np.array([outwards(edge, way, unit, error) for edge, error in zip(row, bad, strict=True)])
+        for way, row, bad in zip((-1.0, 1.0), edges.tolist(), errors.tolist(), strict=True)
+    )
+    if len(places) == size and (
+        np.all(edges[1] - edges[0] <= MARGIN * unit) or not np.any(low < high)
+    ):
+        raise ValueError(
+            f"constraints: got only one feasible decision, {np.round(edges[0], 6).tolist()}, as "
+            "far as the solver can tell; expected a choice, or domain=..."
+        )
+    return low, high
+
+
+def outwards(edge: float, way: float, unit: float = 1.0, error: float = 0.0) -> float:
+    """A solved edge moved outwards by the solver's error, or rounded to a short decimal within that
+    error.
+
+    `unit` is the size of the numbers that matter beside it.
+    """
+    room = max(MARGIN * (unit + abs(edge)), error * (1 + abs(edge)))
+    short = round(edge, int(-np.ceil(np.log10(RARE * room))))
+    return short if abs(short - edge) <= room else edge + way * room
+
+
+def _direction(ray: Array, names: list[str]) -> str:
+    ray = ray / np.abs(ray).max()
+    parts = [
+        f"{share:+.3g} {name}" for share, name in zip(ray, names, strict=True) if abs(share) > 1e-6
+    ]
+    return "a ray in the direction " + " ".join(parts[:8]) + (" ..." if len(parts) > 8 else "")
+
+
 class _Part(NamedTuple):
     domain: Domain
     places: Array
@@ -124,14 +224,6 @@ class _Part(NamedTuple):
     note: str
     matrix: int | None = None
     """The variable, by id, that the part keeps semidefinite."""
-
-
-def _parts(statement: Statement, sets: Sets, edges: _Edges) -> tuple[list[_Part], list[str]]:
-    """The simple sets of all blocks that get one, and notes on them."""
-    notes: list[str] = []
-    made = (_part(statement, sets, block, edges, notes) for block in sets.blocks())
-    parts = [part for part in made if part is not None]
-    return parts, [*notes, *_notes(statement, parts)]
 
 
 def _held(sets: Sets, parts: list[_Part]) -> dict[int, Array]:
@@ -155,13 +247,11 @@ def _held(sets: Sets, parts: list[_Part]) -> dict[int, Array]:
     return held
 
 
-def _part(
-    statement: Statement, sets: Sets, block: Block, edges: _Edges, notes: list[str]
-) -> _Part | None:
+def _part(sets: Sets, block: Block, edges: _Edges, notes: list[str]) -> _Part | None:
     """The set of one block; None for a box."""
     where = block.places
     if block.matrix is not None:
-        return _spectral(statement, sets, block, edges)
+        return _spectral(sets, block, edges)
     if np.any(sets.boxed[where]) and not block.equations:
         return None
     if block.equations:
@@ -225,11 +315,11 @@ def _of_equations(sets: Sets, block: Block, edges: _Edges) -> _Part:
     return _Part(AffineBox(matrix, values, low, high), where, rows, f"in a box cut by {count}")
 
 
-def _spectral(statement: Statement, sets: Sets, block: Block, edges: _Edges) -> _Part | None:
+def _spectral(sets: Sets, block: Block, edges: _Edges) -> _Part | None:
     """Symmetric matrices with bounded eigenvalues or a given trace, unless a box leaves fewer
     rows."""
     key, rows = block.matrix
-    variable = next(candidate for candidate in statement.variables if candidate.id == key)
+    variable = next(candidate for candidate in sets.statement.variables if candidate.id == key)
     n = variable.shape[-1]
     form = sets.forms.of(variable)
     if variable.ndim != 2 or form is None or not np.all(np.ravel(form.matrix.sum(axis=1))):
@@ -292,26 +382,14 @@ def _assembled(statement: Statement, parts: list[_Part]) -> Domain:
     return Blocks([part.domain for part in parts], [part.places.tolist() for part in parts], shape)
 
 
-def _notes(statement: Statement, parts: list[_Part]) -> list[str]:
-    """One note for each kind of set."""
-    alike: dict[str, list[str]] = {}
-    for part in parts:
-        alike.setdefault(part.note, []).append(_named(statement, part.places))
-    return [
-        f"domain: {', '.join(names[:4])}{f' and {len(names) - 4} more' if len(names) > 4 else ''} "
-        f"{note}"
-        for note, names in alike.items()
-    ]
-
-
 def _named(statement: Statement, places: Array) -> str:
     """The entries in words: whole variables by name, or the first and last entry."""
-    touched = [v for v in statement.variables if np.any(_inside(places, statement.spans[v.id]))]
+    touched = []
+    for variable in statement.variables:
+        span = statement.spans[variable.id]
+        if np.any((places >= span.start) & (places < span.stop)):
+            touched.append(variable)
     if len(places) == sum(variable.size for variable in touched):
         return ", ".join(variable.name() for variable in touched)
     first, last = statement.entries[places[0]], statement.entries[places[-1]]
     return f"{first} to {last} ({len(places)} entries)"
-
-
-def _inside(places: Array, span: slice) -> Array:
-    return np.asarray((places >= span.start) & (places < span.stop))

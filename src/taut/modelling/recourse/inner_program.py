@@ -26,8 +26,11 @@ from scipy import sparse
 from ...engine import Array
 from ..translation.affine_forms import AffineForm, AffineForms, groups
 from ..translation.attributes import constant_value, spans_of
-from ..translation.inequalities import Excess, excesses_of
-from ..translation.reading import leaves_of
+from ..translation.inequalities import Excess, bounds_of, excesses_of
+from ..translation.reading import bound_constraints, leaves_of
+
+PLAIN = ("nonneg", "nonpos", "pos", "neg", "bounds")
+"""Attributes that are bounds; a recourse variable may have no others."""
 
 
 class NoClosedForm(ValueError):
@@ -86,6 +89,18 @@ def has(part: Any, variables: Any) -> bool:
     """Whether an expression or constraint contains one of the variables."""
     ids = {variable.id for variable in variables}
     return any(variable.id in ids for variable in part.variables())
+
+
+def variable_bounds(variable: Any) -> list[Any]:
+    """The attributes of a variable as constraints."""
+    others = [
+        name
+        for name, value in variable.attributes.items()
+        if name not in PLAIN and value not in (None, False)
+    ]
+    if others:
+        raise NoClosedForm(f"{variable.name()} has the attribute {others[0]}")
+    return [*bound_constraints(variable), *bounds_of(variable)]
 
 
 def linear_rows(constraint: Any) -> Excess | None:
@@ -187,9 +202,9 @@ class _Reading:
         if squares and (square := self._squared(expression, name)) is not None:
             return square
         if isinstance(expression, AffAtom):
-            args = [self.linear(one, squares) for one in expression.args]
+            args = [self.linear(argument, squares) for argument in expression.args]
             if squares and name in ("MulExpression", "multiply"):
-                mine = [has(one, [*self.after, *self.stand_ins]) for one in args]
+                mine = [has(argument, [*self.after, *self.stand_ins]) for argument in args]
                 other = args[mine.index(False)] if not all(mine) else None
                 if other is not None and any(p.id not in self.fixed for p in other.parameters()):
                     return self._product(
@@ -199,17 +214,17 @@ class _Reading:
         method = CANON_METHODS.get(type(expression))
         if method is None:
             raise NoClosedForm(f"{name} is neither linear nor quadratic in {self.names}")
-        found, constraints = method(
-            expression, [self.linear(one, False) for one in expression.args]
+        canonical, constraints = method(
+            expression, [self.linear(argument, False) for argument in expression.args]
         )
-        for variable in leaves_of([found, *constraints], "variables"):
+        for variable in leaves_of([canonical, *constraints], "variables"):
             if variable.id not in self.known:
                 self._choose(variable)
         for constraint in constraints:
             if linear_rows(constraint) is None:
                 raise NoClosedForm(f"{expression} is neither linear nor quadratic in {self.names}")
             self.constrain(constraint)
-        return found
+        return canonical
 
     def _choose(self, variable: Any) -> Any:
         """Add a variable that is chosen after the data."""

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import connected_components
 from ...engine import Array
 from ..translation.attributes import constant_value
 from .inner_minimum import Inner, InnerMinimum
-from .inner_program import InnerProgram, NoClosedForm, has, inner_program
+from .inner_program import InnerProgram, NoClosedForm, has, inner_program, variable_bounds
 from .vertices import ZERO, Multipliers, TooMany, cone_rays, independent, multipliers, null_space
 
 VERTICES = 200
@@ -41,16 +41,23 @@ class Condition(NamedTuple):
         return f"a choice of {self.names}"
 
 
-class Joint(NamedTuple):
-    """Loss and constraints without the variables that are chosen after the data."""
+class WithoutRecourse(NamedTuple):
+    """The model without variables that are chosen after the data."""
 
     loss: Any
     constraints: list[Any]
-    induced: list[Any]
-    """Constraints on the decision without which there is no feasible choice; also among
-    `constraints`."""
-    conditions: list[Condition]
-    method: str
+    values: dict[Any, Any]
+    """The best value of each of these variables, as an expression of decision and data; None if a
+    program is solved for it."""
+    notes: list[str]
+    program: Any = None
+    """Loss and constraints of the program that is solved for variables without such an
+    expression."""
+    induced: frozenset[int] = frozenset()
+    """CVXPY's ids of constraints that were added, because there is no feasible choice where they do
+    not hold."""
+    conditions: tuple[Condition, ...] = ()
+    """What must hold on the whole domain and for all data."""
 
 
 class _Block(NamedTuple):
@@ -65,42 +72,45 @@ class _Block(NamedTuple):
 
 def minimised_jointly(
     loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]
-) -> Joint:
-    """Loss and constraints without the variables `after`, whose bounds are among the constraints.
+) -> WithoutRecourse:
+    """Loss and constraints without the variables `after`.
 
     `fixed` are the values of parameters that do not change with the round, by id. Raises
     `NoClosedForm` if they cannot be minimised out.
     """
-    mine = [constraint for constraint in constraints if has(constraint, after)]
-    others = [constraint for constraint in constraints if not has(constraint, after)]
+    bounded = [*constraints, *(bound for v in after for bound in variable_bounds(v))]
+    mine = [constraint for constraint in bounded if has(constraint, after)]
     program = inner_program(loss, mine, after, fixed)
     names = ", ".join(variable.name() for variable in after)
     if max(program.matrix.shape) > 50 * LARGEST:
         raise NoClosedForm(f"the program of {names} has {program.matrix.shape[0]} rows")
-    total, induced, conditions, methods = program.rest, list[Any](), list[Condition](), set[str]()
-    idle = np.flatnonzero(
-        ~np.any(program.matrix, axis=1)
-    )  # rows from which all variables have gone
-    if len(idle):
-        induced += [
-            part == 0 if equal else part <= 0
-            for k in idle
-            for part, equal in [(program.right(np.array([k])), program.equality[k])]
-        ]
+    total, induced, conditions = program.rest, list[Any](), list[Condition]()
+    how = "the largest of the products with all vertices of its multipliers"
+    for k in np.flatnonzero(~np.any(program.matrix, axis=1)):  # all variables have gone from these
+        part = program.right(np.array([k]))
+        induced.append(part == 0 if program.equality[k] else part <= 0)
     for block in _blocks(program):
         value, exact = _value(program, block, names, conditions)
         total = total + value
-        methods.add("vertices" if exact is not None else "solver")
-        rays = exact if exact is not None else _cone(program, block, names)
-        induced += _induced(program, block, rays, names)
+        if exact is None:
+            how, exact = "an interior-point method inside each round", _cone(program, block, names)
+        induced += _induced(program, block, exact, names)
+    notes = [f"{names}: chosen after the data of a round, and minimised out as a program, by {how}"]
+    if induced:
+        notes.append(
+            f"choice of {names}: constraints on the decision, without which no choice is "
+            "feasible; those that always hold are not played"
+        )
     for constraint in induced:
         constraint.set_label(f"choice of {names}")
-    return Joint(
+    return WithoutRecourse(
         total,
-        [*others, *induced],
-        induced,
-        conditions,
-        "solver" if "solver" in methods else "vertices",
+        [*(constraint for constraint in constraints if not has(constraint, after)), *induced],
+        dict.fromkeys(after),
+        notes,
+        (loss, mine),
+        frozenset(constraint.id for constraint in induced),
+        tuple(conditions),
     )
 
 
@@ -149,23 +159,23 @@ def _value(
     if not changing and not np.any(quadratic):
         numbers = program.costs[columns]
         try:
-            found = multipliers(matrix, numbers, block.equations)
+            enumerated = multipliers(matrix, numbers, block.equations)
         except TooMany:
-            found = None
-        if found is not None and not len(found.points):
+            enumerated = None
+        if enumerated is not None and not len(enumerated.points):
             raise NoClosedForm(f"{names} can be chosen so that the loss decreases without end")
         if (
-            found is not None
-            and len(found.points) <= VERTICES
-            and _complete(matrix, numbers, block.equations, found)
+            enumerated is not None
+            and len(enumerated.points) <= VERTICES
+            and _complete(matrix, numbers, block.equations, enumerated)
         ):
-            return _largest(program, block, found.points), found
+            return _largest(program, block, enumerated.points), enumerated
     if max(matrix.shape) > LARGEST:
         raise NoClosedForm(
             f"the program of {names} has {matrix.shape[1]} variables and {matrix.shape[0]} rows, "
             f"expected at most {LARGEST}"
         )
-    constant = np.stack([program.costs[one] for one in block.columns])
+    constant = np.stack([program.costs[places] for places in block.columns])
     costs: Any = cp.Constant(constant)
     if changing:
         picked = cp.reshape(
@@ -217,8 +227,8 @@ def _complete(matrix: Array, costs: Array, equations: int, known: Multipliers) -
         slack[:equations] = 0
         rows = -matrix @ y - slack
         sides = [(matrix[equations:], -rows[equations:]), (matrix[:equations], -rows[:equations])]
-        given = [part if len(part[0]) else (None, None) for part in sides]
-        solved = linprog(costs, *given[0], *given[1], bounds=(None, None))
+        systems = [part if len(part[0]) else (None, None) for part in sides]
+        solved = linprog(costs, *systems[0], *systems[1], bounds=(None, None))
         if solved.status != 0 or abs(solved.fun - float(np.max(known.points @ rows))) > 1e-7 * (
             1 + abs(solved.fun)
         ):

@@ -6,16 +6,18 @@ with.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
 
 from ...engine import Array
+from ...intervals.constants import Edges
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box
 from .attributes import is_symmetric, limits, pattern, spans_of, whole
+from .reading import named
 
 if TYPE_CHECKING:
     from .statement import Statement
@@ -73,23 +75,11 @@ def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, A
     `chosen` is None."""
     if chosen is None:
         return [parameter for parameter in parameters if values[parameter.id] is None]
-    # Both could be iterated over.
-    chosen = [chosen] if isinstance(chosen, (str, cp.Parameter)) else chosen
-    if not isinstance(chosen, Iterable):
-        raise TypeError(f"per_round: got {chosen!r}; expected a list of parameters or their names")
-    chosen = list(chosen)
-    by_name = {parameter.name(): parameter for parameter in parameters}
-    named = [by_name.get(other) if isinstance(other, str) else other for other in chosen]
-    for given, parameter in zip(chosen, named, strict=True):
-        if not any(parameter is other for other in parameters):
-            expected = ", ".join(by_name) or "none"
-            raise ValueError(
-                f"per_round: got {given}; expected parameters of the model: {expected}"
-            )
+    listed = named("per_round", chosen, parameters, "parameters")
     picked = [
         parameter
         for parameter in parameters
-        if is_previous(parameter) or any(parameter is other for other in named)
+        if is_previous(parameter) or any(parameter is other for other in listed)
     ]
     for parameter in parameters:
         if not any(parameter is other for other in picked) and values[parameter.id] is None:
@@ -107,16 +97,8 @@ class Range(NamedTuple):
     upper: Array
     guessed: Array
     """Entries without stated bounds, whose bounds are a guess."""
-
-    @property
-    def middle(self) -> Array:
-        """The centre of the range."""
-        return (self.lower + self.upper) / 2
-
-    @property
-    def half(self) -> Array:
-        """Half the width of the range."""
-        return (self.upper - self.lower) / 2
+    box: Edges
+    """The smallest box around decisions and parameters."""
 
 
 def parameter_range(statement: Statement, domain: Domain) -> Range:
@@ -128,7 +110,7 @@ def parameter_range(statement: Statement, domain: Domain) -> Range:
     """
     low, high = bounding_box(domain)
     reach = float(np.sum(np.maximum(np.abs(low), np.abs(high)))) or 1.0
-    parts = [Range(np.zeros(0), np.zeros(0), np.zeros(0, bool))]
+    parts = [(np.zeros(0), np.zeros(0), np.zeros(0, bool))]
     for parameter in statement.parameters:
         lower, upper = (np.ravel(edge) for edge in limits(parameter))
         if is_previous(parameter):
@@ -136,13 +118,15 @@ def parameter_range(statement: Statement, domain: Domain) -> Range:
             lower, upper = np.maximum(lower, low[span]), np.minimum(upper, high[span])
         below, above = np.isfinite(lower), np.isfinite(upper)
         parts.append(
-            Range(
+            (
                 np.where(below, lower, np.where(above, upper - reach, -reach)),
                 np.where(above, upper, np.where(below, lower + reach, reach)),
                 ~(below & above),
             )
         )
-    return Range(*(np.concatenate(edges) for edges in zip(*parts, strict=True)))
+    least, most, guessed = (np.concatenate(edges) for edges in zip(*parts, strict=True))
+    box = Edges(np.append(low, least), np.append(high, most), statement.size)
+    return Range(least, most, guessed, box)
 
 
 def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) -> list[str]:
@@ -173,19 +157,15 @@ def draw_parameters(
     values = known.lower + mix * (known.upper - known.lower)
     spans = spans_of(parameters)
     for parameter in parameters:
-        own = values[:, spans[parameter.id]]
-        own[:] = _fitting(parameter, own.reshape(count, *parameter.shape)).reshape(count, -1)
+        attributes, own = parameter.attributes, values[:, spans[parameter.id]]
+        part = own.reshape(count, *parameter.shape)
+        part = np.where(whole(parameter), np.round(part), part) * pattern(parameter)
+        if is_symmetric(parameter):
+            part = (part + np.swapaxes(part, -1, -2)) / 2
+        if attributes["PSD"] or attributes["NSD"]:
+            largest = np.abs(part).max(axis=(-1, -2), keepdims=True)
+            size = np.sqrt(largest * parameter.shape[-1])
+            square = part @ part / np.where(size > 0, size, 1) ** 2 * largest
+            part = square if attributes["PSD"] else -square
+        own[:] = part.reshape(count, -1)
     return values
-
-
-def _fitting(parameter: Any, values: Array) -> Array:
-    given = parameter.attributes
-    values = np.where(whole(parameter), np.round(values), values) * pattern(parameter)
-    if is_symmetric(parameter):
-        values = (values + np.swapaxes(values, -1, -2)) / 2
-    if given.get("PSD") or given.get("NSD"):
-        size = np.sqrt(np.abs(values).max(axis=(-1, -2), keepdims=True) * parameter.shape[-1])
-        square = values @ values / np.where(size > 0, size, 1) ** 2
-        values = square * np.abs(values).max(axis=(-1, -2), keepdims=True)
-        values = values if given.get("PSD") else -values
-    return np.asarray(values)

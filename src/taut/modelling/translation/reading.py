@@ -3,7 +3,7 @@ constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import cvxpy as cp
@@ -91,6 +91,22 @@ def leaves_of(parts: Sequence[Any], kind: str) -> list[Any]:
     creation, which is also their position in a stream."""
     leaves = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
     return [leaves[key] for key in sorted(leaves)]
+
+
+def named(argument: str, names: Any, leaves: list[Any], kind: str) -> list[Any]:
+    """The leaves that an argument lists, or names; `kind` says in errors what they are."""
+    names = [names] if isinstance(names, (str, cp.Variable, cp.Parameter)) else names
+    if not isinstance(names, Iterable):  # a leaf could be iterated over
+        raise TypeError(f"{argument}: got {names!r}; expected a list of {kind} or their names")
+    by_name = {leaf.name(): leaf for leaf in leaves}
+    chosen = []
+    for name in names:
+        leaf = by_name.get(name) if isinstance(name, str) else name
+        if not any(leaf is known for known in leaves):
+            expected = ", ".join(by_name) or "none"
+            raise ValueError(f"{argument}: got {name}; expected {kind} of the model: {expected}")
+        chosen.append(leaf)
+    return chosen
 
 
 def bound_constraints(variable: Any) -> list[Any]:

@@ -4,7 +4,7 @@ loss and constraints take them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import cvxpy as cp
 import jax
@@ -36,7 +36,7 @@ class Keys:
         self._places: dict[Any, int] = {}
         for i, parameter in enumerate(parameters):
             self._places |= {parameter.name(): i, i: i, ("id", parameter.id): i}
-        self._rules = [_Rule.of(parameter) for parameter in parameters]
+        self._rules = [_Rule(parameter) for parameter in parameters]
         self._wrappers: dict[Any, Any] = {}
 
     def stream(self, data: Any, present: Callable[[Any], Any]) -> Any:
@@ -151,40 +151,20 @@ class Keys:
         return tuple(parts)
 
 
-class _Rule(NamedTuple):
+class _Rule:
     """The attributes that the data of one parameter must have, because the proof of convexity
     relies on them."""
 
-    name: str
-    shape: tuple[int, ...]
-    attributes: str
-    lower: Array | None
-    upper: Array | None
-    symmetric: bool
-    sign: float
-    """1 for PSD, -1 for NSD, else 0."""
-    whole: Array | None
-    """Where numbers are whole."""
-
-    @classmethod
-    def of(cls, parameter: Any) -> _Rule:
-        given = [
-            name
-            for name, value in parameter.attributes.items()
-            if value is not False and value is not None
-        ]
-        lower, upper = limits(parameter)
-        sign = float(bool(parameter.attributes["PSD"])) - float(bool(parameter.attributes["NSD"]))
-        return cls(
-            parameter.name(),
-            parameter.shape,
-            ", ".join(given),
-            lower if np.any(np.isfinite(lower)) else None,
-            upper if np.any(np.isfinite(upper)) else None,
-            is_symmetric(parameter),
-            sign,
-            whole(parameter) if np.any(whole(parameter)) else None,
+    def __init__(self, parameter: Any) -> None:
+        self.name, self.shape = parameter.name(), parameter.shape
+        stated = parameter.attributes
+        self.attributes = ", ".join(
+            name for name, value in stated.items() if value is not False and value is not None
         )
+        self.lower, self.upper = limits(parameter)
+        self.symmetric = is_symmetric(parameter)
+        self.sign = float(bool(stated["PSD"])) - float(bool(stated["NSD"]))
+        self.whole = whole(parameter)
 
     def check(self, data: Any) -> None:
         """Raise if the data do not fit."""
@@ -199,13 +179,11 @@ class _Rule(NamedTuple):
         # Long streams: no more passes than needed.
         low, high = float(values.min()), float(values.max())
         size = ROUNDING * max(1.0, -low, high)
-        if self.lower is not None and low < self.lower.max():
+        if low < self.lower.max():
             self._refuse_outside(values, values < self.lower - size, self.lower, "at least")
-        if self.upper is not None and high > self.upper.min():
+        if high > self.upper.min():
             self._refuse_outside(values, values > self.upper + size, self.upper, "at most")
-        if self.whole is not None and np.any(
-            self.whole & (np.abs(values - np.round(values)) > ROUNDING)
-        ):
+        if self.whole.any() and np.any(self.whole & (np.abs(values - np.round(values)) > ROUNDING)):
             self._refuse("a number that is not whole")
         if self.symmetric and np.abs(values - np.swapaxes(values, -1, -2)).max() > size:
             self._refuse("a matrix that is not symmetric")

@@ -53,7 +53,14 @@ class FlatCopy:
 
     def __init__(self, variables: list[Any], parameters: list[Any], fixed: dict[int, Any]) -> None:
         self.variable = cp.Variable(sum(variable.size for variable in variables))
-        self.parameters = [_twin(parameter) for parameter in parameters]
+        self.parameters = []
+        for parameter in parameters:
+            attributes = {k: v for k, v in parameter.attributes.items() if v is not False}
+            # CVXPY does not accept dense arrays for sparse parameters.
+            attributes["sparsity"] = None
+            self.parameters.append(
+                cp.Parameter(parameter.shape, name=parameter.name(), **attributes)
+            )
         self._twins: dict[int, Any] = {
             id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)
         }
@@ -68,7 +75,17 @@ class FlatCopy:
 
     def of(self, part: Any) -> Any:
         """The copy of an expression or constraint. It may add to `links`."""
-        for atom in _perspectives(part):
+        queue, perspectives, seen = [part], list[Any](), set[int]()
+        while queue:
+            node = queue.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, cp.perspective):
+                perspectives.append(node)
+                queue.append(node.f)
+            queue += node.args
+        for atom in reversed(perspectives):  # the inner ones of several first
             if id(atom) not in self._twins:
                 self._twins[id(atom)] = self._perspective(atom)
         return part.tree_copy(dict(self._twins))
@@ -96,31 +113,6 @@ class FlatCopy:
                 parameter.value = value
             else:
                 parameter.save_value(value)
-
-
-def _perspectives(part: Any) -> list[Any]:
-    """The perspectives inside an expression or constraint, the inner ones of several first."""
-    queue, perspectives, seen = [part], list[Any](), set[int]()
-    while queue:
-        node = queue.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, cp.perspective):
-            perspectives.append(node)
-            queue.append(node.f)
-        queue += node.args
-    return perspectives[::-1]
-
-
-def _twin(parameter: Any) -> Any:
-    given = {
-        name: value
-        for name, value in parameter.attributes.items()
-        if value is not False and value is not None
-    }
-    given.pop("sparsity", None)  # CVXPY does not accept dense arrays for sparse parameters
-    return cp.Parameter(parameter.shape, name=parameter.name(), **given)
 
 
 class Request(NamedTuple):
@@ -236,9 +228,5 @@ class Statement:
 
     def flat_copy(self) -> FlatCopy:
         """Copies of the expressions over one flat variable, the decision."""
-        return FlatCopy(self.variables, self.parameters, self._constants)
-
-    @cached_property
-    def _constants(self) -> dict[int, Any]:
-        """A CVXPY constant for each parameter that does not change, by the parameter's `id()`."""
-        return {id(p): cp.Constant(self.values_of_fixed[p.id]) for p in self.fixed}
+        fixed = {id(p): cp.Constant(self.values_of_fixed[p.id]) for p in self.fixed}
+        return FlatCopy(self.variables, self.parameters, fixed)

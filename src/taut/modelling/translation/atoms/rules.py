@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ....intervals.of_cvxpy import moved_places
 from ....jaxpr.maxima import larger, smaller
 from ..attributes import constant_value
 from . import kernels
@@ -138,53 +139,9 @@ def _index(atom: Any) -> Operation:
     return lambda x: x[key]
 
 
-def _special_index(atom: Any) -> Operation:
-    index = np.arange(atom.args[0].size).reshape(atom.args[0].shape)[atom.key]
-    return lambda x: take(x, index)
-
-
-def _upper_triangle(atom: Any) -> Operation:
-    shape = atom.args[0].shape
-    rows, columns = np.triu_indices(shape[-1], k=1)
-    index = np.arange(atom.args[0].size).reshape(shape)[..., rows, columns].reshape(atom.shape)
-    return lambda x: take(x, index)
-
-
-def _hstack(atom: Any) -> Operation:
-    axis = min(len(atom.shape) - 1, 1)
-    return lambda *parts: jnp.concatenate([jnp.atleast_1d(x) for x in parts], axis)
-
-
-def _vstack(atom: Any) -> Operation:
-    return lambda *parts: jnp.concatenate(
-        [jnp.reshape(x, (1, x.size)) if x.ndim < 2 else x for x in parts]
-    )
-
-
-def _concatenate(atom: Any) -> Operation:
-    if atom.axis is None:
-        return lambda *parts: jnp.concatenate([jnp.ravel(x) for x in parts])
-    return lambda *parts: jnp.concatenate(parts, axis=atom.axis)
-
-
-def _diagonal_matrix(atom: Any) -> Operation:
-    n, k = atom.shape[0], atom.k
-    before = k if k >= 0 else -k * n
-    used = max((n - abs(k) - 1) * (n + 1) + 1, 0)
-
-    def operation(x: jax.Array) -> jax.Array:
-        padded = jax.lax.pad(x, jnp.zeros((), x.dtype), [(before, n * n - before - used, n)])
-        return jnp.reshape(padded, (n, n))
-
-    return operation
-
-
-def _kron(atom: Any) -> Operation:
-    def operation(a: jax.Array, b: jax.Array) -> jax.Array:
-        (m, n), (p, q) = a.shape, b.shape
-        return jnp.reshape(jnp.reshape(a, (m, 1, n, 1)) * jnp.reshape(b, (1, p, 1, q)), atom.shape)
-
-    return operation
+def _moved(atom: Any) -> Operation:
+    places = moved_places(atom)
+    return lambda x: take(x, places)
 
 
 def _convolve(atom: Any) -> Operation:
@@ -302,11 +259,11 @@ def _perspective(atom: Any) -> Operation:
 
     def operation(s: jax.Array, *rest: jax.Array) -> jax.Array:
         s = jnp.reshape(s, ())
-        xs, given = rest[: len(ids)], dict(zip(parameters, rest[len(ids) :], strict=True))
+        xs, data = rest[: len(ids)], dict(zip(parameters, rest[len(ids) :], strict=True))
         inside = s > 0
         scale = jnp.where(inside, s, 1)
-        value = scale * function({i: x / scale for i, x in zip(ids, xs, strict=True)}, given)
-        limit = outside if recession is None else recession(dict(zip(ids, xs, strict=True)), given)
+        value = scale * function({i: x / scale for i, x in zip(ids, xs, strict=True)}, data)
+        limit = outside if recession is None else recession(dict(zip(ids, xs, strict=True)), data)
         return jnp.where(inside, value, limit)
 
     return operation
@@ -334,11 +291,11 @@ _identity = _always(lambda x: x)
 
 RULES: dict[str, Rule] = {
     "AddExpression": _add,
-    "Concatenate": _concatenate,
+    "Concatenate": lambda atom: lambda *parts: jnp.concatenate(parts, axis=atom.axis),
     "DivExpression": _fitted(jnp.divide),
     "GeoMean": _geometric_mean,
     "GeoMeanApprox": _geometric_mean,
-    "Hstack": _hstack,
+    "Hstack": _always(lambda *parts: jnp.hstack(parts)),
     "MatrixFrac": _matrix_fraction,
     "MulExpression": _matmul,
     "NegExpression": _always(jnp.negative),
@@ -350,7 +307,7 @@ RULES: dict[str, Rule] = {
     "QuadForm": _quad_form,
     "Sum": _reducing(jnp.sum),
     "Trace": _always(lambda x: jnp.sum(kernels.diagonal(x), -1)),
-    "Vstack": _vstack,
+    "Vstack": _always(lambda *parts: jnp.vstack(parts)),
     "Wrap": _identity,
     "abs": _always(jnp.abs),
     "broadcast_to": _fitted(jnp.add),
@@ -360,7 +317,7 @@ RULES: dict[str, Rule] = {
     "cummax": lambda atom: lambda x: jax.lax.cummax(x, atom.axis or 0),  # no axis: a vector
     "cumsum": _cumsum,
     "diag_mat": lambda atom: lambda x: kernels.diagonal(x, atom.k),
-    "diag_vec": _diagonal_matrix,
+    "diag_vec": lambda atom: lambda x: jnp.diag(x, atom.k),
     "dotsort": _dot_sort,
     "entr": _always(kernels.entropy),
     "exp": _always(jnp.exp),
@@ -369,7 +326,7 @@ RULES: dict[str, Rule] = {
     "imag": _always(jnp.zeros_like),
     "index": _index,
     "kl_div": _fitted(lambda x, y: kernels.cross_entropy(x, y) - x + y),
-    "kron": _kron,
+    "kron": _always(jnp.kron),
     "lambda_max": _always(lambda x: kernels.eigenvalue_sum(x, (1.0,))),
     "lambda_sum_largest": _lambda_sum_largest,
     "log": _always(jnp.log),
@@ -396,12 +353,12 @@ RULES: dict[str, Rule] = {
     "reshape": _reshape,
     "sigma_max": _always(lambda x: kernels.singular_value_sum(x, 1)),
     "skew_symmetric_wrap": _identity,
-    "special_index": _special_index,
+    "special_index": _moved,
     "sum_largest": _sum_largest,
     "symmetric_wrap": _identity,
     "tr_inv": _always(kernels.inverse_trace),
     "transpose": lambda atom: lambda x: jnp.transpose(x, atom.axes),
-    "upper_tri": _upper_triangle,
+    "upper_tri": _moved,
     "von_neumann_entr": _always(kernels.spectral_entropy),
     "xexp": _always(lambda x: x * jnp.exp(x)),
 }
