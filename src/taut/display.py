@@ -104,7 +104,7 @@ def brief(value: Any) -> str:
 
 def rounded(text: str) -> str:
     """Return a text with its long decimal numbers rounded to four significant digits."""
-    return re.sub(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", lambda found: number(found[0]), text)
+    return re.sub(r"-?\d+\.\d{4,}(?:e[+-]?\d+)?", lambda match: number(match[0]), text)
 
 
 def _is_default(entry: Any, default: Any) -> bool:

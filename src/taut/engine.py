@@ -65,10 +65,10 @@ def passes(*names: str) -> Iterator[None]:
 
 
 def _passes_of_environment() -> frozenset[str] | None:
-    given = os.environ.get("TAUT_PASSES", "").strip()
-    if not given:
+    listed = os.environ.get("TAUT_PASSES", "").strip()
+    if not listed:
         return None
-    names = frozenset(name.strip() for name in given.split(","))
+    names = frozenset(name.strip() for name in listed.split(","))
     return frozenset() if names == {"none"} else names
 
 
@@ -320,8 +320,8 @@ def register_attributes(kind: type, leaves: tuple[str, ...], static: tuple[str, 
         value: Any = object.__new__(kind)
         for name, child in zip(leaves, children, strict=True):
             put(value, name, child)
-        for name, one in zip(static, fixed, strict=True):
-            put(value, name, one)
+        for name, entry in zip(static, fixed, strict=True):
+            put(value, name, entry)
         return value
 
     jax.tree_util.register_pytree_with_keys(kind, flatten_with_keys, unflatten, flatten)

@@ -68,10 +68,10 @@ def class_names(role: str = PARAMETERS) -> tuple[str, ...]:
 def find_class(name: str, role: str = PARAMETERS) -> Any:
     """Return the class of a role that a file calls `name`, the newest if it was redefined, or None
     if there is none."""
-    found = {class_name(kind): kind for known, kind in _classes if known == role}
-    if name in found:
-        return found[name]
-    possible = [kind for kind in found.values() if _could_be(kind, name)]
+    classes = {class_name(kind): kind for known, kind in _classes if known == role}
+    if name in classes:
+        return classes[name]
+    possible = [kind for kind in classes.values() if _could_be(kind, name)]
     if len(possible) > 1:
         listed = " or ".join(sorted(map(class_name, possible)))
         raise ValueError(
@@ -148,10 +148,10 @@ def refuse_newer(version: Any) -> None:
     else by it."""
     if version == "":  # a run that was not made by a simulation
         return
-    found = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)?.*", version) if isinstance(version, str) else None
-    if found is None:
+    match = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)?.*", version) if isinstance(version, str) else None
+    if match is None:
         raise ValueError(f"its version is {version!r}")
-    if tuple(map(int, found.groups()[:2])) > tuple(map(int, VERSION.split(".")[:2])):
+    if tuple(map(int, match.groups()[:2])) > tuple(map(int, VERSION.split(".")[:2])):
         raise ValueError(
             f"it was written by taut {version}, this is taut {VERSION}: update taut to read it"
         )
@@ -173,7 +173,7 @@ def _renamed(packed: Any) -> Any:
     if isinstance(entries.get("kind"), str):
         roles = (PARAMETERS,) if "fields" in entries else tuple(_formats)
         kind = next(
-            (found for role in roles if (found := find_class(entries["kind"], role)) is not None),
+            (known for role in roles if (known := find_class(entries["kind"], role)) is not None),
             None,
         )
         entries["kind"] = entries["kind"] if kind is None else class_name(kind)

@@ -112,11 +112,11 @@ def _log(console: Any, total: int | None, unit: str, every: float) -> Iterator[C
     ended = threading.Event()
 
     def tick() -> None:
-        told = False
+        written = False
         while not ended.wait(every):
             _write(counter.line())
-            told = True
-        if told or total is not None:
+            written = True
+        if written or total is not None:
             _write(counter.line())  # where the count ended
 
     clock = threading.Thread(target=tick, daemon=True)

@@ -76,11 +76,11 @@ def write_atomically(
             is replaced, so that a link in a folder of results that came from elsewhere cannot lead
             to another file.
     """
-    given = Path(path)
+    named = Path(path)
     path = (
-        Path(os.path.realpath(given))
+        Path(os.path.realpath(named))
         if follow
-        else Path(os.path.realpath(given.parent)) / given.name
+        else Path(os.path.realpath(named.parent)) / named.name
     )
     draft = path.with_name(f".taut-{path.name}-{_HOST}-{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
@@ -134,12 +134,12 @@ def remove_stale_drafts(folder: Path, name: str | None = None) -> None:
     """Remove drafts in a folder, of all files or of one, whose process on this machine has
     ended."""
     for draft in folder.glob(".taut-*.part"):
-        found = _DRAFT.fullmatch(draft.name)
+        match = _DRAFT.fullmatch(draft.name)
         if (
-            found
-            and name in (None, found["name"])
-            and found["host"] == _HOST
-            and not _alive(int(found["pid"]))
+            match
+            and name in (None, match["name"])
+            and match["host"] == _HOST
+            and not _alive(int(match["pid"]))
         ):
             with contextlib.suppress(OSError):
                 draft.unlink()
@@ -264,7 +264,7 @@ def arrays_from_bytes(
 
 def _members(content: bytes) -> dict[str, Array]:
     """Return the arrays of an uncompressed npz archive."""
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
             if entry.compress_type != zipfile.ZIP_STORED or entry.file_size != entry.compress_size:
@@ -272,10 +272,10 @@ def _members(content: bytes) -> dict[str, Array]:
             if not 0 <= entry.file_size <= len(content):
                 raise ValueError("an entry is larger than the file")
             key = entry.filename.removesuffix(".npy")
-            if key in found:
+            if key in arrays:
                 raise ValueError(f"it has two entries {key!r}")
-            found[key] = _array(archive.read(entry))  # reading verifies the CRC of the entry
-    return found
+            arrays[key] = _array(archive.read(entry))  # reading verifies the CRC of the entry
+    return arrays
 
 
 def _array(content: bytes) -> Array:

@@ -19,9 +19,9 @@ from .stream import Stream, one_seed
 def cache_folder() -> Path:
     """Return the folder of stored comparators: TAUT_ARENA_CACHE, or a folder in the user's
     cache."""
-    given = os.environ.get("TAUT_ARENA_CACHE")
+    folder = os.environ.get("TAUT_ARENA_CACHE")
     home = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    return Path(given) if given else home / "taut" / "arena"
+    return Path(folder) if folder else home / "taut" / "arena"
 
 
 def comparator_loss(
@@ -48,23 +48,23 @@ def comparator_loss(
         return stored
     best = stream.shifting if shifting else stream.best
     if best is None:
-        found = np.asarray(hindsight(stream.rows, data, seeds=seeds).loss, float)
+        loss = np.asarray(hindsight(stream.rows, data, seeds=seeds).loss, float)
     else:
         try:
-            found = np.array([best(one_seed(data, k), rounds) for k in range(seeds)], float)
+            loss = np.array([best(one_seed(data, k), rounds) for k in range(seeds)], float)
         except Exception as error:  # whatever a stream raises is raised with its name
             raise RuntimeError(
                 f"The comparator of the stream {stream.name!r} failed for {rounds} rounds: {error}"
             ) from error
-    storage.write_arrays(path, {"stream": stream.name}, {"loss": found})
-    return found
+    storage.write_arrays(path, {"stream": stream.name}, {"loss": loss})
+    return loss
 
 
 def _stored(path: Path, seeds: int) -> Array | None:
     """A stored result; `None` if there is none or it is damaged, in which case it is computed
     again."""
     try:
-        found = storage.read_arrays(path)[1]["loss"]
+        loss = storage.read_arrays(path)[1]["loss"]
     except (OSError, ValueError, KeyError):
         return None
-    return found if found.shape == (seeds,) and np.all(np.isfinite(found)) else None
+    return loss if loss.shape == (seeds,) and np.all(np.isfinite(loss)) else None

@@ -79,12 +79,12 @@ def read(paths: Sequence[str | Path]) -> Demand:
         raise _refusal("paths", "no file", "at least one")
     cells = [_cells(path) for path in files]
     reports = [rows[0][1][0] in {"C", "H", "D"} for rows in cells]
-    found = [
+    samples = [
         row
         for path, rows, report in zip(files, cells, reports, strict=True)
         for row in (_iso_ne(path, rows) if report else _plain(path, rows))
     ]
-    stamps, values = _checked_stamps(found), _checked_values(found)
+    stamps, values = _checked_stamps(samples), _checked_values(samples)
     step = int(stamps[1] - stamps[0])
 
     grid = np.arange(stamps[0], stamps[-1] + step, STEP)
@@ -168,20 +168,20 @@ def _plain(path: Path, rows: Cells) -> Rows:
     times = [i for i, name in enumerate(names) if re.search(r"time|date|hour|interval", name)]
     loads = [i for i, name in enumerate(names) if re.search(r"load|demand|\bmw\b|_mw\b", name)]
     place = (times[0], loads[0]) if len(names) > 2 and times and len(loads) == 1 else None
-    found = []
+    samples = []
     for where, cells in rows:
         chosen = [cells[i] for i in place] if place and len(cells) > max(place) else cells
         if len(chosen) < 2 or any(chosen[2:]):
             raise _refusal(where, f"{len(cells)} columns", "two: time and MW")
-        found.append((where, chosen[0], chosen[1]))
-    where, first, second = found[0]
+        samples.append((where, chosen[0], chosen[1]))
+    where, first, second = samples[0]
     if _stamp(first) is None and np.isnan(_number(second)):
         if re.search(r"(?<![a-z])[kg]wh?(?![a-z])", second.lower()):
             raise _refusal(where, f"a column called {second!r}", "values in MW")
-        found = found[1:]
-    if not found:
+        samples = samples[1:]
+    if not samples:
         raise _refusal(path, "a header and no rows", "rows of time and MW")
-    return found
+    return samples
 
 
 def _stamp(text: str) -> int | None:

@@ -199,9 +199,9 @@ class RemainingBudget(DualMirror):
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield that the budget holds; nothing is claimed about regret."""
-        for one in super().guarantees(setting, horizon):
-            if one.quantity == "excess":
-                yield one
+        for guarantee in super().guarantees(setting, horizon):
+            if guarantee.quantity == "excess":
+                yield guarantee
         reason = "no theorem about prices that follow the remaining budget is claimed"
         yield Guarantee.none("regret", "remaining budget", reason)
 
@@ -268,10 +268,10 @@ class UniversalExperts(StepExperts):
             rows = rows_at(x, round)  # type: ignore[arg-type]  # it reads the constraints only
             ages = jnp.full(rows.offsets.shape, t)
             across = jnp.asarray(self.diameter, x.dtype)
-            found = exact_projection(
+            projection = exact_projection(
                 flat, x.reshape(-1), rows.normals, rows.offsets, ages, t, across
             )
-            away = x - found.point.reshape(x.shape)
+            away = x - projection.point.reshape(x.shape)
             length = jnp.sqrt(jnp.sum(away**2))
             unit = away / jnp.where(length > 0, length, 1)
             steepest = pull(first_largest(values).astype(x.dtype))
@@ -284,20 +284,20 @@ class UniversalExperts(StepExperts):
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bound on regret, and that on the violation if the path length is known."""
         source = "Supantha & Sinha 2026, distance surrogate"
-        for one in super().guarantees(setting, horizon):
-            if one.quantity != "regret":
+        for guarantee in super().guarantees(setting, horizon):
+            if guarantee.quantity != "regret":
                 continue
-            yield replace(one, source=source)
+            yield replace(guarantee, source=source)
             known = setting.constants
             if known.constraint_smoothness != 0:
                 why = "the rows are not known to be affine, so the distance is not exact"
             elif setting.path_length is None:
                 why = "the path length of the best decision of each round is not known"
-            elif one.bound is None:
-                why = one.reason
+            elif guarantee.bound is None:
+                why = guarantee.reason
             else:
                 ratio = 3 / float(self.penalty)  # G_g / G_f
-                yield one.become("violation", ratio * one.bound, source)
+                yield guarantee.become("violation", ratio * guarantee.bound, source)
                 continue
             yield Guarantee.none("violation", source, why)
 

@@ -115,13 +115,13 @@ class Entry:
 def stream_data(name: str, version: int, seeds: int, rounds: int) -> Any:
     """The data of a registered stream. The version is part of the arguments, so that results of
     other versions are not reused."""
-    found = STREAMS[name]
-    if found.version != version:
+    stream = STREAMS[name]
+    if stream.version != version:
         raise ValueError(
-            f"version: got {version} of the stream {name!r}; expected {found.version}, the "
+            f"version: got {version} of the stream {name!r}; expected {stream.version}, the "
             "installed one"
         )
-    return found.data(seeds, rounds)
+    return stream.data(seeds, rounds)
 
 
 def measured(run: Run) -> dict[str, Any]:
@@ -161,20 +161,20 @@ def card_of(name: str) -> Card:
     here = str(Path.cwd())
     sys.path.insert(0, here)  # a module in the folder where the command is run
     try:
-        found = getattr(importlib.import_module(module), attribute, None)
+        learner = getattr(importlib.import_module(module), attribute, None)
     except ImportError as error:
         raise ValueError(
             f"learners: got {name!r}, but {module!r} cannot be imported: {error}"
         ) from error
     finally:
         sys.path.remove(here)
-    if isinstance(found, Card):
-        return found
-    if callable(found):
-        make: Any = getattr(found, "tuned", found) if isinstance(found, type) else found
+    if isinstance(learner, Card):
+        return learner
+    if callable(learner):
+        make: Any = getattr(learner, "tuned", learner) if isinstance(learner, type) else learner
         return Card(name=name, make=make)
     raise ValueError(
-        f"learners: got {name!r}, which is {found!r}; expected a taut.Card, a learner class or a "
+        f"learners: got {name!r}, which is {learner!r}; expected a taut.Card, a learner class or a "
         "constructor"
     )
 
@@ -237,9 +237,9 @@ def _played(card: Card, stream: Stream) -> Problem:
 def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[tuple[str, Learner]]:
     """The learner with theory's parameters, and with `grid` those of the grid."""
     problem = _played(card, stream)
-    told: dict[str, Any] = {"feasible": stream.feasible if card.needs_feasible else None}
-    told |= {name: value for name, value in stream.told.items() if name in card.options}
-    yield THEORY, card.build(problem, horizon, **told)
+    options: dict[str, Any] = {"feasible": stream.feasible if card.needs_feasible else None}
+    options |= {name: value for name, value in stream.told.items() if name in card.options}
+    yield THEORY, card.build(problem, horizon, **options)
     if not grid:
         return
     constant = next((name for name in TUNED if name in card.needs), None)
@@ -247,10 +247,13 @@ def variants(card: Card, stream: Stream, horizon: int, grid: bool) -> Iterator[t
     for factor in FACTORS:
         if constant is not None:
             changed = _told(stream, problem is stream.rows, constant, factor)
-            yield f"{constant} x {factor:g}", card.build(changed, horizon, **told)
+            yield f"{constant} x {factor:g}", card.build(changed, horizon, **options)
         elif option is not None:
             value = card.options[option] * factor
-            yield f"{option} x {factor:g}", card.build(problem, horizon, **told, **{option: value})
+            yield (
+                f"{option} x {factor:g}",
+                card.build(problem, horizon, **options, **{option: value}),
+            )
 
 
 @lru_cache(
@@ -279,7 +282,7 @@ def entries(
     `patient`, methods that solve a quadratic program in every round do not play with many
     constraints.
     """
-    found: list[Entry] = []
+    wanted: list[Entry] = []
     left_out: list[tuple[str, str, str]] = []
     cards = list(cards)
     for stream in streams:
@@ -312,8 +315,8 @@ def entries(
             if reason:
                 left_out.append((stream.name, card.name, reason))
             else:
-                found += made
-    return found, left_out
+                wanted += made
+    return wanted, left_out
 
 
 def described(learner: Learner) -> str:

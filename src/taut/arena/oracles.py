@@ -73,13 +73,13 @@ def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROU
     if is_random(learner):
         state = seeded(learner, state, jax.random.key(0))
 
-    def one(state: Any, z: Any) -> tuple[Any, None]:
+    def play_round(state: Any, z: Any) -> tuple[Any, None]:
         round: Any = WatchedRound(problem.round(z), _counting(counts))
         if isinstance(learner, RequestFirst):
             state = learner.decide(state, round)
         return learner.step(state, round), None
 
-    jax.block_until_ready(jax.jit(lambda state, z: lax.scan(one, state, z)[0])(state, first))
+    jax.block_until_ready(jax.jit(lambda state, z: lax.scan(play_round, state, z)[0])(state, first))
     jax.effects_barrier()
     return {name: counts[name] / length for name in ORACLES}
 

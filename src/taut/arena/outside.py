@@ -101,8 +101,8 @@ def _last_round(stream: Stream, data: Any, rounds: int) -> Array:
     from ..judge.hindsight import hindsight
 
     seeds = len(data if isinstance(data, np.ndarray) else next(iter(data.values())))
-    found = hindsight(stream.rows, data, seeds=seeds, comparator="per-round")
-    decisions = np.asarray(found.decision)
+    best = hindsight(stream.rows, data, seeds=seeds, comparator="per-round")
+    decisions = np.asarray(best.decision)
     first = np.broadcast_to(np.asarray(stream.rows.domain.centre), decisions[:, :1].shape)
     return np.concatenate([first, decisions[:, :-1]], axis=1)
 
@@ -126,7 +126,7 @@ def _persistence(stream: Stream, data: Any, rounds: int) -> Array:
 
 def _forecast(stream: Stream, data: Any, rounds: int) -> Array:
     """A controller that dispatches for the recorded forecast of the round."""
-    return np.stack([dispatch.best_dispatch(one)[0] for one in data["forecast"]])
+    return np.stack([dispatch.best_dispatch(forecast)[0] for forecast in data["forecast"]])
 
 
 def _advised(stream: Stream, data: Any, rounds: int) -> Array:
@@ -179,8 +179,8 @@ _ENERGY = (
 )
 _POLYTOPES = ("polytope", "polytope-thin", "polytope-flat")
 OUTSIDE = {
-    one.name: one
-    for one in (
+    baseline.name: baseline
+    for baseline in (
         Outside(
             "numpy-clipped-ogd",
             "Clipped-OGD, plain NumPy",

@@ -23,17 +23,17 @@ def file_of(package: str, path: str) -> bytes:
     """Return the content of a file of an installed distribution, decompressed if its name ends with
     .gz, .bz2 or .compress (xz)."""
     try:
-        found = Path(str(distribution(package).locate_file(path)))
+        file = Path(str(distribution(package).locate_file(path)))
     except PackageNotFoundError:
         raise Missing(
             f"the package {package} is not installed, whose file {path} has the data"
         ) from None
-    if not found.is_file():
+    if not file.is_file():
         raise Missing(
             f"the installed package {package} has no file {path}; another version may have it"
         )
-    content = found.read_bytes()
-    return _OPEN.get(found.suffix, bytes)(content)
+    content = file.read_bytes()
+    return _OPEN.get(file.suffix, bytes)(content)
 
 
 def csv_of(package: str, path: str, delimiter: str = ",", skip: int = 0) -> Array:

@@ -31,13 +31,16 @@ ORDER = (
 
 def _own() -> Iterator[Stream]:
     package = f"{__name__.rpartition('.')[0]}.streams"
-    found: list[Stream] = []
+    streams: list[Stream] = []
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
-        found += getattr(importlib.import_module(f"{package}.{module.name}"), "STREAMS", ())
-    found.sort(
-        key=lambda one: (ORDER.index(one.name) if one.name in ORDER else len(ORDER), one.name)
+        streams += getattr(importlib.import_module(f"{package}.{module.name}"), "STREAMS", ())
+    streams.sort(
+        key=lambda stream: (
+            ORDER.index(stream.name) if stream.name in ORDER else len(ORDER),
+            stream.name,
+        )
     )
-    return iter(found)
+    return iter(streams)
 
 
 STREAMS: entry_points.Registry[Stream] = entry_points.Registry(

@@ -162,26 +162,26 @@ def read(path: Path) -> Result:
         if entries.pop("format") != FORMAT:
             raise ValueError("it has another format")
         values = {name: tuple(column) for name, column in entries.pop("values").items()}
-        found = Result(values=values, broken=tuple(entries.pop("broken")), **entries)
-        if not path.as_posix().endswith(found.file):
-            raise ValueError(f"it contains the result that belongs into {found.file}")
-        return found
+        result = Result(values=values, broken=tuple(entries.pop("broken")), **entries)
+        if not path.as_posix().endswith(result.file):
+            raise ValueError(f"it contains the result that belongs into {result.file}")
+        return result
 
 
 def read_all(folder: Path) -> dict[tuple[str, str, str, int], Result]:
     """Return the results by (stream, learner, variant, horizon); of several versions the newest,
     then that with most seeds."""
-    found: dict[tuple[str, str, str, int], Result] = {}
+    newest: dict[tuple[str, str, str, int], Result] = {}
     for path in sorted((folder / "results").glob("*/*.json")):
         result = read(path)
-        known = found.get(result.key)
+        known = newest.get(result.key)
         if known is None or _order(result) >= _order(known):
-            found[result.key] = result
-    if not found:
+            newest[result.key] = result
+    if not newest:
         raise FileNotFoundError(
             f"{folder}: got a folder without results; expected one that `taut arena run` wrote"
         )
-    return found
+    return newest
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -210,14 +210,14 @@ def index(folder: Path, results: Iterable[Result]) -> pandas.DataFrame:
 
     rows = [
         {
-            **{name: getattr(one, name) for name in ("stream", "learner", "variant", "horizon")},
+            **{name: getattr(result, name) for name in ("stream", "learner", "variant", "horizon")},
             "seed": seed,
-            **{name: values[seed] for name, values in one.values.items()},
-            "stream version": one.stream_version,
-            **{name: getattr(one, name) for name in ("origin", "version", "parameters", "file")},
+            **{name: values[seed] for name, values in result.values.items()},
+            "stream version": result.stream_version,
+            **{name: getattr(result, name) for name in ("origin", "version", "parameters", "file")},
         }
-        for one in results
-        for seed in range(one.seeds)
+        for result in results
+        for seed in range(result.seeds)
     ]
     table = pd.DataFrame(rows)
     try:

@@ -108,11 +108,15 @@ def play(
     if not grid_of:
         raise ValueError("horizons: got none; expected at least one number of rounds")
     asked = (*LEARNERS, *ENTRANTS, *OUTSIDE) if learners is None else tuple(learners)
-    cards = [one if isinstance(one, Card) else card_of(one) for one in asked if one not in OUTSIDE]
-    baselines = [OUTSIDE[one] for one in asked if isinstance(one, str) and one in OUTSIDE]
+    cards = [
+        learner if isinstance(learner, Card) else card_of(learner)
+        for learner in asked
+        if learner not in OUTSIDE
+    ]
+    baselines = [OUTSIDE[name] for name in asked if isinstance(name, str) and name in OUTSIDE]
     chosen = [
-        one if isinstance(one, Stream) else stream_of(one)
-        for one in (STREAMS if streams is None else streams)
+        stream if isinstance(stream, Stream) else stream_of(stream)
+        for stream in (STREAMS if streams is None else streams)
     ]
     wanted, left_out = entries(
         chosen, cards, grid_of, arguments.count("seeds", seeds), grid, patient=learners is not None
@@ -144,7 +148,7 @@ def play(
                 retry=retry,
                 progress=counter,
             )
-            failed += [str(one) for one in done.failed]
+            failed += [str(failure) for failure in done.failed]
             new += _stored(folder, here, done, best, broken)
         decided: dict[tuple[str, str], tuple[Array, float]] = {}
         for baseline, stream, T in outside:
@@ -173,7 +177,7 @@ def _stored(
     for row in done.rows():
         rows.setdefault(row["name"], []).append(row)
     new, times = 0, {}
-    for entry in (one for one in played if one.name in rows):
+    for entry in (entry for entry in played if entry.name in rows):
         result = _result(entry, rows[entry.name], _best(entry, best), _best(entry, best, True))
         broken += [f"{entry.name}: {text}" for text in result.broken]
         times[result.file] = rows[entry.name][0]["seconds"] / entry.horizon / entry.seeds
@@ -281,7 +285,7 @@ def _result(
         horizon=entry.horizon,
         values={name: tuple(map(float, column)) for name, column in values.items()},
         parameters=described(entry.learner),
-        bounds={name: float(one.bound or 0.0) for name, one in applying.items()},
+        bounds={name: float(guarantee.bound or 0.0) for name, guarantee in applying.items()},
         broken=tuple(broken),
         version=VERSION,
     )
@@ -297,21 +301,21 @@ def _bounds(entry: Entry) -> dict[str, Guarantee]:
         return {}
     stream, problem = entry.stream, entry.problem
     count = stream.rows.constants.constraint_count or 1
-    found = under_feedback(
+    guarantees = under_feedback(
         entry.learner.guarantees(setting_of(problem), entry.horizon), entry.learner, entry.feedback
     )
-    found = translated(found, problem, stream.rows, entry.horizon, count)
+    guarantees = translated(guarantees, problem, stream.rows, entry.horizon, count)
     refuted = set(stream.refuted)
     if (
         stream.setting != "requests"
     ):  # losses rotate, drift or switch; only some streams are known to be stochastic
         refuted.add(str(Assumes.STOCHASTIC))
-    standings = standing(found, refuted)
+    standings = standing(guarantees, refuted)
     return {
-        name: one.guarantee
-        for name, one in standings.items()
+        name: row.guarantee
+        for name, row in standings.items()
         if name in stream.bounded
-        and one.guarantee is not None
-        and not one.refuted
-        and one.guarantee.bound is not None
+        and row.guarantee is not None
+        and not row.refuted
+        and row.guarantee.bound is not None
     }

@@ -143,12 +143,12 @@ class Leaderboard:
     """(first, second) -> the share of the bootstrap's samples in which the first is better."""
 
     def __getitem__(self, learner: str) -> Standing:
-        return next(one for one in self.standings if one.learner == learner)
+        return next(standing for standing in self.standings if standing.learner == learner)
 
     @property
     def ranked(self) -> tuple[Standing, ...]:
         """The learners that played on all streams."""
-        return tuple(one for one in self.standings if one.rank is not None)
+        return tuple(standing for standing in self.standings if standing.rank is not None)
 
 
 def board(
@@ -162,14 +162,16 @@ def board(
     largest.
     """
     here = [
-        one
-        for one in results.values()
-        if one.stream == stream.name
-        and one.stream_version == stream.version
-        and stream.scored_regret in one.values
+        result
+        for result in results.values()
+        if result.stream == stream.name
+        and result.stream_version == stream.version
+        and stream.scored_regret in result.values
     ]
-    grid = [one.horizon for one in here if one.variant != THEORY] if tuned else []
-    chosen = max(grid or [one.horizon for one in here], default=0) if horizon is None else horizon
+    grid = [result.horizon for result in here if result.variant != THEORY] if tuned else []
+    chosen = (
+        max(grid or [result.horizon for result in here], default=0) if horizon is None else horizon
+    )
     lines: dict[str, Line] = {}
     for result in here:
         if result.horizon != chosen or (result.variant != THEORY and not tuned):
@@ -218,36 +220,36 @@ class Field:
 
 def field_of(boards: Sequence[Board]) -> Field:
     """Return the numbers of several boards as arrays."""
-    names = tuple(dict.fromkeys(line.learner for one in boards for line in one.lines))
-    seeds = tuple(max(len(line.regret) for line in one.lines) for one in boards)
+    names = tuple(dict.fromkeys(line.learner for board in boards for line in board.lines))
+    seeds = tuple(max(len(line.regret) for line in board.lines) for board in boards)
     shape = len(names), len(boards), max(seeds)
     regret, violation = np.full(shape, np.nan), np.full(shape, np.nan)
-    for s, one in enumerate(boards):
+    for s, board in enumerate(boards):
         for m, name in enumerate(names):
-            line = one.by_learner.get(name)
+            line = board.by_learner.get(name)
             if line is None:
                 continue
             # A result from elsewhere may have fewer seeds: they are repeated.
             regret[m, s], violation[m, s] = 0.0, 0.0
             regret[m, s, : seeds[s]] = np.resize(line.regret, seeds[s])
             violation[m, s, : seeds[s]] = np.resize(line.violation, seeds[s])
-    return Field(names, tuple(one.stream.family for one in boards), seeds, regret, violation)
+    return Field(names, tuple(board.stream.family for board in boards), seeds, regret, violation)
 
 
 def leaderboard(boards: Iterable[Board], draws: int = statistics.DRAWS) -> Leaderboard:
     """Return the learners by their score over these streams; those that played on all of them
     first, and only they are ranked."""
-    boards = tuple(one for one in boards if one.stream.ranked)
+    boards = tuple(board for board in boards if board.stream.ranked)
     if not boards:
         return Leaderboard((), (), (), 0.0, 1.0, {})
     field = field_of(boards)
-    found = statistics.shares(field.regret, field.violation)
+    shares = statistics.shares(field.regret, field.violation)
     means = {
-        name: field.mean(getattr(found, name))
+        name: field.mean(getattr(shares, name))
         for name in ("hit", "missed_regret", "missed_violation", "missed_both")
     }
     samples = statistics.draw_weights(field.families, field.seeds, field.regret.shape[2], draws)
-    scores = _sampled(samples, found.hit)
+    scores = _sampled(samples, shares.hit)
     played = ~np.isnan(field.regret[:, :, 0])
     standings = [
         Standing(
@@ -268,7 +270,7 @@ def leaderboard(boards: Iterable[Board], draws: int = statistics.DRAWS) -> Leade
     tests = None
     if complete:
         wins = statistics.better(scores[:, complete])
-        blocks = by_family(field, found.hit)[complete]
+        blocks = by_family(field, shares.hit)[complete]
         tests = statistics.rank_tests(blocks)
         places = _places(scores[:, complete])
         for i, m in enumerate(complete):
@@ -289,7 +291,7 @@ def leaderboard(boards: Iterable[Board], draws: int = statistics.DRAWS) -> Leade
     )
     return Leaderboard(
         tuple(standings[m] for m in (*order, *rest)),
-        tuple(one.stream.name for one in boards),
+        tuple(board.stream.name for board in boards),
         field.families,
         0.0 if tests is None else tests.difference,
         1.0 if tests is None else tests.friedman,
@@ -330,17 +332,17 @@ def _places(scores: Array) -> Array:
 
 def _columns(boards: Sequence[Board], learner: str) -> dict[str, float]:
     """Further means of a learner, with the weights of the score."""
-    mine = [one for one in boards if learner in one.by_learner]
-    weights = statistics.weights_of([one.stream.family for one in mine])
+    mine = [board for board in boards if learner in board.by_learner]
+    weights = statistics.weights_of([board.stream.family for board in mine])
     values: dict[str, list[float]] = {}
-    for one in mine:
-        result = one[learner].result
+    for board in mine:
+        result = board[learner].result
         if "violating rounds" in result.values:
             count = float(np.mean(result.values["violating rounds"]))
             values.setdefault("violating rounds", []).append(count)
-            values.setdefault("feasible rounds", []).append(1 - count / one.horizon)
+            values.setdefault("feasible rounds", []).append(1 - count / board.horizon)
         if "peak violation" in result.values:
-            peak = float(np.mean(result.values["peak violation"])) / one.stream.scale[1]
+            peak = float(np.mean(result.values["peak violation"])) / board.stream.scale[1]
             values.setdefault("peak violation", []).append(peak)
     return {
         name: float(weights @ column) for name, column in values.items() if len(column) == len(mine)
@@ -353,7 +355,7 @@ def sensitivity(boards: Iterable[Board], leader: str | None = None) -> list[tupl
     The ways differ in the grid of targets, in the weights of streams and families, and in the kind
     of mean. Only learners that played on all streams take part.
     """
-    boards = tuple(one for one in boards if one.stream.ranked)
+    boards = tuple(board for board in boards if board.stream.ranked)
     if not boards:
         return []
     field = field_of(boards)
@@ -404,10 +406,10 @@ def sensitivity(boards: Iterable[Board], leader: str | None = None) -> list[tupl
 def front(lines: Collection[Line]) -> set[str]:
     """The learners that no other one beats in mean regret and in mean violation at once."""
     points = {
-        one.learner: tuple(
-            float(np.mean(one.result.values[name])) for name in ("regret", "violation")
+        line.learner: tuple(
+            float(np.mean(line.result.values[name])) for name in ("regret", "violation")
         )
-        for one in lines
+        for line in lines
     }
     return {
         name
@@ -424,8 +426,8 @@ def exponents(results: Mapping[Key, Result], stream: str, learner: str) -> dict[
     """Growth exponents of regret and violation over the upper half of the horizons, with 95 %
     intervals over seeds."""
     mine = {
-        T: one
-        for (s, name, variant, T), one in results.items()
+        T: result
+        for (s, name, variant, T), result in results.items()
         if (s, name, variant) == (stream, learner, THEORY)
     }
     horizons = sorted(mine)[len(mine) // 2 :]
@@ -442,5 +444,5 @@ def boards_of(
     results: Mapping[Key, Result], tuned: bool = False, horizon: int | None = None
 ) -> tuple[Board, ...]:
     """The boards of all streams that have results, in the order of the registry."""
-    found = (board(results, stream, tuned, horizon) for stream in STREAMS.values())
-    return tuple(one for one in found if one is not None)
+    boards = (board(results, stream, tuned, horizon) for stream in STREAMS.values())
+    return tuple(board for board in boards if board is not None)

@@ -159,7 +159,9 @@ class Stream:
         if not isinstance(self.feedback, Bandit):
             return self.feedback
         offered = (Bandit(points=2), Bandit(points=1))
-        return next((one for one in offered if not uncovered(learner, one)), self.feedback)
+        return next(
+            (feedback for feedback in offered if not uncovered(learner, feedback)), self.feedback
+        )
 
     @property
     def licence(self) -> str:

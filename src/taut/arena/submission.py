@@ -93,40 +93,40 @@ def check(folder: str | Path) -> Checked:
     constants, the domain, and reported numbers are verified.
     """
     folder = arguments.path("folder", folder)
-    told = _read(folder)
-    found, complaints = [], []
-    for i, entry in enumerate(told["entries"]):
+    submitted = _read(folder)
+    accepted, complaints = [], []
+    for i, entry in enumerate(submitted["entries"]):
         where = f"entry {i} ({entry.get('stream')}, {entry.get('horizon')} rounds)"
         try:
-            found.append(_checked(folder, told, entry))
+            accepted.append(_checked(folder, submitted, entry))
         except (ValueError, TypeError, KeyError) as error:
             text = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             complaints.append(f"{where}: {text}")
-    return Checked(tuple(found), tuple(complaints))
+    return Checked(tuple(accepted), tuple(complaints))
 
 
 def _read(folder: Path) -> dict[str, Any]:
     path = folder / FILE
     try:
-        told = json.loads(storage.read_file(path, "folder", "a submission"))
+        submitted = json.loads(storage.read_file(path, "folder", "a submission"))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: got a file that cannot be read ({error})") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
+    if not isinstance(submitted, dict) or submitted.get("format") != FORMAT:
         raise ValueError(f'{path}: got another format; expected "format": {FORMAT}')
-    if told.get("suite") != suite.NAME:
+    if submitted.get("suite") != suite.NAME:
         raise ValueError(
-            f"{path}: got the suite {told.get('suite')!r}; expected {suite.NAME!r}, the one of "
-            "this version"
+            f"{path}: got the suite {submitted.get('suite')!r}; expected {suite.NAME!r}, the "
+            "one of this version"
         )
-    wrong = [name for name in _TEXTS if not isinstance(told.get(name), str)]
-    listed = told.get("entries")
+    wrong = [name for name in _TEXTS if not isinstance(submitted.get(name), str)]
+    listed = submitted.get("entries")
     if wrong or not isinstance(listed, list) or not listed or not _are_objects(listed):
         raise ValueError(
             f"{path}: got no {wrong[0] if wrong else 'entries'}; expected texts for "
             f"{', '.join(_TEXTS)}, and a list of objects called entries"
         )
-    check_names(told["learner"], told["origin"])
-    return told
+    check_names(submitted["learner"], submitted["origin"])
+    return submitted
 
 
 def check_names(learner: str, origin: str) -> None:
@@ -149,7 +149,7 @@ def _are_objects(entries: list[Any]) -> bool:
     )
 
 
-def _checked(folder: Path, told: Mapping[str, Any], entry: Mapping[str, Any]) -> Result:
+def _checked(folder: Path, submitted: Mapping[str, Any], entry: Mapping[str, Any]) -> Result:
     stream, rounds = stream_of(entry["stream"]), arguments.count("horizon", entry["horizon"])
     if entry["stream_version"] != stream.version or not suite.in_suite(stream):
         raise ValueError(
@@ -176,12 +176,12 @@ def _checked(folder: Path, told: Mapping[str, Any], entry: Mapping[str, Any]) ->
         )
     if not np.all(np.isfinite(decisions)):
         raise ValueError("decisions: got numbers that are not finite")
-    data = stream.data(suite.seeds_of(told["seeds"], len(decisions)), rounds)
+    data = stream.data(suite.seeds_of(submitted["seeds"], len(decisions)), rounds)
     expected = suite.checksum(data)
     if entry["data"] != expected:
         raise ValueError(
             f"data: got the checksum {str(entry['data'])[:12]}; expected {expected[:12]}, that of "
-            f"the seeds {told['seeds']!r}: other seeds or other data were played"
+            f"the seeds {submitted['seeds']!r}: other seeds or other data were played"
         )
     _check_constants(stream, entry.get("constants", {}))
     _check_domain(stream, decisions)
@@ -190,13 +190,13 @@ def _checked(folder: Path, told: Mapping[str, Any], entry: Mapping[str, Any]) ->
     return Result(
         stream=stream.name,
         stream_version=stream.version,
-        learner=told["learner"],
-        variant=told["variant"],
+        learner=submitted["learner"],
+        variant=submitted["variant"],
         horizon=rounds,
         values={name: tuple(map(float, column)) for name, column in measured.items()},
-        parameters=told["parameters"],
-        origin=told["origin"],
-        version=told["version"],
+        parameters=submitted["parameters"],
+        origin=submitted["origin"],
+        version=submitted["version"],
     )
 
 
@@ -204,20 +204,20 @@ def _decisions(path: Path, folder: Path) -> Array:
     if folder.resolve() not in path.resolve().parents:
         raise ValueError(f"decisions: got {path}; expected a file inside of the submission")
     try:
-        found = np.load(path, allow_pickle=False)
+        decisions = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ValueError(f"decisions: got {path}, which is no array in a .npy file") from error
-    if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
+    if not isinstance(decisions, np.ndarray) or decisions.dtype.kind not in "fiu":
         raise ValueError(
             f"decisions: got {path} without real numbers; expected a .npy file of them"
         )
-    return np.asarray(found, float)
+    return np.asarray(decisions, float)
 
 
-def _check_constants(stream: Stream, told: Mapping[str, float]) -> None:
+def _check_constants(stream: Stream, constants: Mapping[str, float]) -> None:
     """Refuse constants that are not those of the stream: a method may not be told more."""
     known = stream.problem.constants
-    for name, value in told.items():
+    for name, value in constants.items():
         right = getattr(known, name, None)
         if right is None or not np.isclose(float(value), float(right), rtol=1e-9):
             raise ValueError(
@@ -301,12 +301,12 @@ def write_submission(
                 "data": suite.checksum(data),
             }
         )
-    told = {
+    content = {
         "format": FORMAT,
         "suite": suite.NAME,
         **{"learner": learner, "origin": origin, "version": version},
         **{"parameters": parameters, "variant": variant, "seeds": seeds},
         "entries": entries,
     }
-    storage.write_atomically(folder / FILE, json.dumps(told, indent=1).encode())
+    storage.write_atomically(folder / FILE, json.dumps(content, indent=1).encode())
     return folder

@@ -27,7 +27,7 @@ def _names(values: list[str] | None) -> list[str] | None:
     return (
         None
         if values is None
-        else [name.strip() for one in values for name in one.split(",") if name.strip()]
+        else [name.strip() for value in values for name in value.split(",") if name.strip()]
     )
 
 
@@ -39,16 +39,16 @@ def streams(json_out: Json = False) -> None:
     if json_out:
         rows = [
             {
-                "name": one.name,
-                "title": one.title,
-                "setting": one.setting,
-                "comparator": one.comparator,
-                "known": dict(one.known),
-                "source": one.source,
-                "longest": one.longest,
-                "missing": one.missing(),
+                "name": stream.name,
+                "title": stream.title,
+                "setting": stream.setting,
+                "comparator": stream.comparator,
+                "known": dict(stream.known),
+                "source": stream.source,
+                "longest": stream.longest,
+                "missing": stream.missing(),
             }
-            for one in STREAMS.values()
+            for stream in STREAMS.values()
         ]
         typer.echo(json.dumps(rows, indent=1))
         return
@@ -56,9 +56,9 @@ def streams(json_out: Json = False) -> None:
 
     columns = ("stream", "setting", "what is decided")
     shown = []
-    for one in STREAMS.values():
-        missing = f" (not there: {one.missing()})" if one.missing() else ""
-        shown.append((one.name, one.setting, f"{one.title}{missing}"))
+    for stream in STREAMS.values():
+        missing = f" (not there: {stream.missing()})" if stream.missing() else ""
+        shown.append((stream.name, stream.setting, f"{stream.title}{missing}"))
     typer.echo(Grid(columns, tuple(shown), left=columns))
 
 
@@ -130,8 +130,8 @@ def run(
         if value is not None:
             chosen[name] = value
     if horizons is not None:
-        chosen["horizons"] = [_rounds(one) for one in _names(horizons) or ()]
-    found = play(
+        chosen["horizons"] = [_rounds(horizon) for horizon in _names(horizons) or ()]
+    played = play(
         out,
         **chosen,
         grid=grid,
@@ -143,32 +143,32 @@ def run(
         listed = ("cells", "new", "left_out", "failed", "broken")
         typer.echo(
             json.dumps(
-                {"folder": str(out), **{name: getattr(found, name) for name in listed}}, indent=1
+                {"folder": str(out), **{name: getattr(played, name) for name in listed}}, indent=1
             )
         )
     else:
-        for stream, learner, reason in found.left_out:
+        for stream, learner, reason in played.left_out:
             if not learner:
                 typer.echo(f"{stream} is skipped: {reason}")
-        if found.cells > len(found.failed):
+        if played.cells > len(played.failed):
             typer.echo(text(out))
         typer.echo(
-            f"{found.cells} cells, {found.new} of them new, in {out}. {len(found.left_out)} pairs "
-            "of stream and learner do not apply; left_out.json has the reasons. See also: taut "
-            f"arena report {out}"
+            f"{played.cells} cells, {played.new} of them new, in {out}. {len(played.left_out)} "
+            "pairs of stream and learner do not apply; left_out.json has the reasons. See also: "
+            f"taut arena report {out}"
         )
-    _complain(found)
+    _complain(played)
 
 
-def _complain(found: Any) -> None:
+def _complain(played: Any) -> None:
     """Say which cells failed and which bounds were exceeded, and exit with 1 if there are any."""
-    for text in found.failed[:10]:
+    for text in played.failed[:10]:
         typer.echo(f"taut: a cell failed: {text}", err=True)
-    for text in found.broken[:10]:
+    for text in played.broken[:10]:
         typer.echo(f"taut: a bound was exceeded: {text}", err=True)
-    if found.failed or found.broken:
+    if played.failed or played.broken:
         typer.echo(
-            f"taut: {len(found.failed)} cells failed, {len(found.broken)} bounds were exceeded",
+            f"taut: {len(played.failed)} cells failed, {len(played.broken)} bounds were exceeded",
             err=True,
         )
         raise typer.Exit(1)
@@ -237,16 +237,16 @@ def check(
     checked = submission.check(folder)
     rows: list[dict[str, Any]] = [
         {
-            "stream": one.stream,
-            "horizon": one.horizon,
-            "seeds": one.seeds,
-            **{name: sum(column) / len(column) for name, column in one.values.items()},
+            "stream": result.stream,
+            "horizon": result.horizon,
+            "seeds": result.seeds,
+            **{name: sum(column) / len(column) for name, column in result.values.items()},
         }
-        for one in checked.results
+        for result in checked.results
     ]
     if json_out:
-        told = {"results": rows, "complaints": list(checked.complaints)}
-        typer.echo(json.dumps(told, indent=1))
+        content = {"results": rows, "complaints": list(checked.complaints)}
+        typer.echo(json.dumps(content, indent=1))
     else:
         for row in rows:
             typer.echo(
@@ -270,5 +270,5 @@ def add_result(
     from ..arena.submission import add_submission
 
     added = add_submission(folder, submission)
-    paths = [str(folder / "results" / one.file) for one in added]
+    paths = [str(folder / "results" / result.file) for result in added]
     typer.echo(json.dumps({"files": paths}) if json_out else "\n".join(paths))

@@ -151,7 +151,7 @@ def run(
     game = _with_constants(game, stream, rounds, seeds)
     made = build(learner, game, horizon=rounds, **_options(options))
     record = ("loss", "excess", "decisions") if decisions else ("loss", "excess")
-    found = simulate(
+    result = simulate(
         made,
         game,
         stream,
@@ -161,10 +161,10 @@ def run(
         progress=not json_out,
         advice=advised,
     )
-    found.save(out)
+    result.save(out)
     origin.write(out, problem, data, seeds)
     if json_out:
-        totals = {name: _mean(value) for name, value in found.totals.to_dict().items()}
+        totals = {name: _mean(value) for name, value in result.totals.to_dict().items()}
         typer.echo(
             json.dumps(
                 {"run": str(out), "learner": repr(made), "rounds": rounds, "totals": totals},
@@ -172,7 +172,7 @@ def run(
             )
         )
     else:
-        typer.echo(str(found))
+        typer.echo(str(result))
         typer.echo(
             f"saved to {out}; see also: taut certify {out} --problem {problem}, taut plot {out}"
         )
@@ -198,15 +198,15 @@ def compare(
 
     game, stream = load_problem(problem), read_data(data)
     game = _with_constants(game, stream, horizon, seeds)
-    found = contest(learner, game, stream, horizon=horizon, seeds=seeds, progress=not json_out)
+    comparison = contest(learner, game, stream, horizon=horizon, seeds=seeds, progress=not json_out)
     if csv is not None:
-        found.to_csv(csv)
+        comparison.to_csv(csv)
     if figure is not None:
         import matplotlib as mpl
 
         mpl.use("Agg")
-        found.plot()[0].figure.savefig(figure, dpi=150)
-    typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
+        comparison.plot()[0].figure.savefig(figure, dpi=150)
+    typer.echo(json.dumps(comparison.to_dict(), indent=1) if json_out else str(comparison))
 
 
 def certify(
@@ -232,8 +232,8 @@ def certify(
     where = noted.problem_file(run, problem, yes)
     game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
     with counting(not json_out, None, "certifying"):
-        found = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
-    typer.echo(json.dumps(found.to_dict(), indent=1) if json_out else str(found))
+        certificate = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
+    typer.echo(json.dumps(certificate.to_dict(), indent=1) if json_out else str(certificate))
 
 
 def plot(
@@ -300,20 +300,20 @@ def load_problem(where: str) -> Problem:
         spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
-    found = getattr(module, name, None)
-    if found is None:
+    problem = getattr(module, name, None)
+    if problem is None:
         names = [n for n, value in vars(module).items() if isinstance(value, Problem)]
         raise ValueError(
             f"problem: got {where!r}, but {file} has no {name!r}; expected one of "
             f"{', '.join(names) or 'none'}"
         )
-    found = found() if callable(found) and not isinstance(found, Problem) else found
-    if not isinstance(found, Problem):
+    problem = problem() if callable(problem) and not isinstance(problem, Problem) else problem
+    if not isinstance(problem, Problem):
         raise TypeError(
-            f"problem: got {where!r}, which is of class {type(found).__name__}; expected a "
+            f"problem: got {where!r}, which is of class {type(problem).__name__}; expected a "
             "taut.Problem"
         )
-    return found
+    return problem
 
 
 def _version(text: str) -> tuple[int, ...]:
@@ -426,17 +426,17 @@ def _with_constants(game: Problem, stream: Any, horizon: int | None, seeds: int 
     return game.with_constants(known)
 
 
-def _options(given: list[str] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for entry in given or ():
+def _options(entries: list[str] | None) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for entry in entries or ():
         name, equals, value = entry.partition("=")
         if not equals:
             raise ValueError(f"--set: got {entry!r}; expected name=value, as in beta=0.5")
         try:
-            found[name] = json.loads(value)
+            options[name] = json.loads(value)
         except json.JSONDecodeError:
-            found[name] = value
-    return found
+            options[name] = value
+    return options
 
 
 def _mean(value: Any) -> Any:

@@ -255,18 +255,20 @@ def bound(
         error_bound=error_bound,
     )
     made = LEARNERS[learner].build(known, horizon, feasible=Ball(radius, shape=1))
-    found = guarantees(made, Setting(known, 2 * radius, initial_violation=0.0), horizon)
+    bounds = guarantees(made, Setting(known, 2 * radius, initial_violation=0.0), horizon)
     if json_out:
         _say(
             {
                 "learner": repr(made),
-                "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in found},
+                "bounds": {g.quantity: {"bound": g.bound, "source": g.source} for g in bounds},
             }
         )
         return
     from ..display import Grid, Summary
 
-    rows = tuple((one.quantity, f"{one.bound:.6g}", one.source) for one in found)
+    rows = tuple(
+        (guarantee.quantity, f"{guarantee.bound:.6g}", guarantee.source) for guarantee in bounds
+    )
     grid = Grid(("quantity", "bound", "source"), rows, left=("quantity", "source"))
     typer.echo(Summary(f"{learner}, T = {horizon}", (), (grid,), (repr(made),)).text())
 

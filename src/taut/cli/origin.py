@@ -29,11 +29,11 @@ class Origin:
     data_sha256: str = ""
     seeds: int | None = None
 
-    def data_file(self, run: Path, given: Path | None) -> Path:
+    def data_file(self, run: Path, data: Path | None) -> Path:
         """Return the file with the data: the one that is given, or the noted one if it has not
         changed."""
-        if given is not None:
-            return given
+        if data is not None:
+            return data
         path = Path(self.data)
         if not self.data or not path.is_file():
             noted = f"the file {self.data} is not there" if self.data else "its data are not noted"
@@ -45,17 +45,17 @@ class Origin:
             )
         return path
 
-    def problem_file(self, run: Path, given: str | None, yes: bool) -> str:
+    def problem_file(self, run: Path, problem: str | None, yes: bool) -> str:
         """Return the file and the name of the problem: what is given, or what is noted if the user
         agrees to run that file.
 
         Arguments:
             run: the file of the run.
-            given: what the user passed as --problem.
+            problem: what the user passed as --problem.
             yes: whether the user agreed beforehand.
         """
-        if given is not None:
-            return given
+        if problem is not None:
+            return problem
         example = self.problem or "problem.py:game"
         mend = f"expected the problem that was played: add --problem {example}"
         if not self._unchanged():

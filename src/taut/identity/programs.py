@@ -67,7 +67,7 @@ def problem_digest(
         problem.domain,
         adversary_state(stream, first.dtype),
         problem.announced,
-        [one.start for one in (problem, scored) if one.start is not None],
+        [game.start for game in (problem, scored) if game.start is not None],
     )
     leaves, structure = jax.tree.flatten(trees)
     reveal = stream.function if isinstance(stream, Adversary) else None
@@ -122,8 +122,8 @@ def _probe(
         if reveal is not None:
             z = reveal(t, x, key) if state is None else reveal(state, t, x, key)[1]
         mine, theirs = (
-            FullInformation(one.loss, rows, domain, _given(z, before, one.previous))
-            for one, rows in ((problem, constraints), (scored, scored_constraints))
+            FullInformation(game.loss, rows, domain, _given(z, before, game.previous))
+            for game, rows in ((problem, constraints), (scored, scored_constraints))
         )
         values, pull, _ = mine.constraints(x)
         enforced = None

@@ -65,8 +65,8 @@ def _place(values: jax.Array) -> jax.Array:
 def _places(size: int, batched: list[bool], values: jax.Array) -> tuple[jax.Array, bool]:
     """Look at several vectors at once; `argmax` is needed for all or for none of them."""
     places = jax.vmap(_guess)(values)
-    found = jnp.all(places < values.shape[1])
-    return lax.cond(found, lambda: places, lambda: lax.argmax(values, 1, jnp.int32)), True
+    guessed = jnp.all(places < values.shape[1])
+    return lax.cond(guessed, lambda: places, lambda: lax.argmax(values, 1, jnp.int32)), True
 
 
 def _guess(values: jax.Array) -> jax.Array:

@@ -179,9 +179,9 @@ def _convert(equation: Any, lead: int) -> Operation:
     def nearest(x: Array) -> Array:
         """Numbers out of range become the nearest whole number, NaN becomes 0."""
         inside = (x > least) & (x < largest)
-        whole = np.where(inside, x, 0).astype(target)
-        whole = np.where(x >= largest, target.type(largest), whole)
-        return np.where(x <= least, target.type(least), whole)
+        integers = np.where(inside, x, 0).astype(target)
+        integers = np.where(x >= largest, target.type(largest), integers)
+        return np.where(x <= least, target.type(least), integers)
 
     return nearest
 
@@ -425,12 +425,12 @@ def _gather(equation: Any, lead: int) -> Operation | None:
             places.append(start)
         # A slice before index arrays keeps the leading axes in front.
         at: Any = (slice(None), *np.broadcast_arrays(*places))
-        found = x.reshape(-1, *shape)[at]
-        found = found.reshape(x.shape[:lead] + found.shape[1:])
+        gathered = x.reshape(-1, *shape)[at]
+        gathered = gathered.reshape(x.shape[:lead] + gathered.shape[1:])
         if fills:
             inside = inside.reshape(inside.shape + (1,) * len(window))
-            found = np.where(inside, found, found.dtype.type(blank))
-        return found.transpose((*range(lead), *order))
+            gathered = np.where(inside, gathered, gathered.dtype.type(blank))
+        return gathered.transpose((*range(lead), *order))
 
     return windows
 

@@ -205,9 +205,9 @@ class Advised(StepsFromDecision, Learner):
             round: the announced constraints of the round, or None.
         """
         chosen = jnp.reshape(given, (-1, *[1] * (advice.ndim - 1)))
-        kept = jnp.where(chosen, advice, state.advice)
+        latest = jnp.where(chosen, advice, state.advice)
         taking_part = given | state.given if self.hold else given
-        return self._mixed(state._replace(advice=kept, given=taking_part), project, round)
+        return self._mixed(state._replace(advice=latest, given=taking_part), project, round)
 
     def heed(self, state: AdvisedState, round: FullInformation) -> AdvisedState:
         """Move all experts into the announced constraints, and mix them again."""
@@ -217,7 +217,7 @@ class Advised(StepsFromDecision, Learner):
         self, state: AdvisedState, project: Project, round: FullInformation | None
     ) -> AdvisedState:
         """Return the state with the decision that experts and weights make."""
-        base, given, advice, hold = state.base, state.given, state.advice, jnp.ones((), bool)
+        base, taking_part, advice, hold = state.base, state.given, state.advice, jnp.ones((), bool)
 
         def moved(point: jax.Array) -> tuple[jax.Array, jax.Array]:
             return self.into(state.base, point, project, round)
@@ -229,16 +229,18 @@ class Advised(StepsFromDecision, Learner):
             points, holds = lax.map(moved, jnp.concatenate([base.x[None], advice]))
             base, others = base._replace(x=points[0]), points[1:]
             hold, holds = holds[0], holds[1:]
-        chosen = jnp.reshape(given, (-1, *[1] * base.x.ndim))
+        chosen = jnp.reshape(taking_part, (-1, *[1] * base.x.ndim))
         others = jnp.where(chosen, others, base.x[None])
-        weights = _weights(state.losses, state.gap, jnp.concatenate([jnp.ones(1, bool), given]))
+        weights = _weights(
+            state.losses, state.gap, jnp.concatenate([jnp.ones(1, bool), taking_part])
+        )
         shares = jnp.reshape(weights[1:], chosen.shape)
         return state._replace(
             x=base.x + jnp.sum(shares * (others - base.x[None]), axis=0),
             base=base,
             points=jnp.concatenate([base.x[None], others]),
             weights=weights,
-            holds=hold & jnp.all(holds | ~given),
+            holds=hold & jnp.all(holds | ~taking_part),
         )
 
     def into(
@@ -313,17 +315,17 @@ class Advised(StepsFromDecision, Learner):
                 path=None,  # H9 is about the learner's own path
             )
         inner = replace(setting, observed=None if known is None else seen)
-        for one in self.learner.guarantees(inner, horizon):
-            if one.bound is None:
-                yield one
-            elif one.quantity == "regret":
-                yield self._mixture_regret(setting, one, known, horizon)
-            elif Assumes.EXACT_PROJECTIONS in one.assumptions:
-                yield replace(one, source=f"{one.source} and C3")
+        for guarantee in self.learner.guarantees(inner, horizon):
+            if guarantee.bound is None:
+                yield guarantee
+            elif guarantee.quantity == "regret":
+                yield self._mixture_regret(setting, guarantee, known, horizon)
+            elif Assumes.EXACT_PROJECTIONS in guarantee.assumptions:
+                yield replace(guarantee, source=f"{guarantee.source} and C3")
             else:
                 yield Guarantee.none(
-                    one.quantity,
-                    f"{one.source} and C3",
+                    guarantee.quantity,
+                    f"{guarantee.source} and C3",
                     "advice may violate a new constraint in every round, so bounds on the "
                     "learner's own decisions are none on the mixture",
                 )

@@ -164,8 +164,8 @@ class Averaged(Learner):
         held = held if rows == "convex" else 1
         (bend,) = constants.need("constraint_smoothness") if rows == "smooth" else (None,)
         eta = radius / (slope * math.sqrt(-(-rounds // held)))
-        one = constants.constraint_count == 1
-        inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=one, rows="all")
+        single = constants.constraint_count == 1
+        inner = HalfSpace(Constant(eta), diameter, memory=0, sweeps=None, joint=single, rows="all")
         return cls(inner, rounds, sigma, gradient_sigma, bend, held, rows)
 
     @property
@@ -192,13 +192,13 @@ class Averaged(Learner):
             return self._held(state, inner, observed, round)
         if isinstance(estimate, Smooth):
             least = jnp.asarray(self.horizon, x.dtype) ** (-2 / 3)
-            estimate, found = estimate.update(
+            estimate, estimated = estimate.update(
                 t, x, observed, least, jnp.asarray(self.smoothness, x.dtype)
             )
         else:
-            estimate, found = estimate.update(t, x, observed)
+            estimate, estimated = estimate.update(t, x, observed)
         inner = self.learner.step(
-            inner, _EstimatedRound(round, self._lowered(found, t - 1), found.slopes)
+            inner, _EstimatedRound(round, self._lowered(estimated, t - 1), estimated.slopes)
         )
         return AveragedState(inner.x, t + 1, inner, estimate)
 
@@ -208,32 +208,32 @@ class Averaged(Learner):
         """Add a round to the block; at the end of the block, step with the means over it."""
         x, t, _, estimate = state
         assert isinstance(estimate, Held)
-        held, found, slope = estimate.update(x, observed, round.gradient(x))
-        values = self._lowered(found, t - (t + self.block - 1) // self.block)
-        stepped = self.learner.step(inner, _EstimatedRound(round, values, found.slopes, slope))
+        held, estimated, slope = estimate.update(x, observed, round.gradient(x))
+        values = self._lowered(estimated, t - (t + self.block - 1) // self.block)
+        stepped = self.learner.step(inner, _EstimatedRound(round, values, estimated.slopes, slope))
         over = held.filled >= self.block
         empty = jax.tree.map(jnp.zeros_like, held)._replace(squares=held.squares)
         inner = jax.tree.map(lambda new, old: jnp.where(over, new, old), stepped, inner)
         held = jax.tree.map(lambda new, old: jnp.where(over, new, old), empty, held)
         return AveragedState(inner.x, t + 1, inner, held)
 
-    def _lowered(self, found: Estimated, degrees: jax.Array) -> jax.Array:
+    def _lowered(self, estimated: Estimated, degrees: jax.Array) -> jax.Array:
         """The estimated values less the margin; `degrees` is the number of residuals that estimate
         sigma."""
-        dtype, count = found.values.dtype, found.values.shape[0]
+        dtype, count = estimated.values.dtype, estimated.values.shape[0]
         horizon = jnp.asarray(self.horizon, dtype)
         logarithm = math.log(count) + 2 * jnp.log(horizon)
-        unit = jnp.sqrt(2 * logarithm * found.rate)
+        unit = jnp.sqrt(2 * logarithm * estimated.rate)
         if self.sigma is not None:
-            return found.values - found.bias - jnp.asarray(self.sigma, dtype) * unit
+            return estimated.values - estimated.bias - jnp.asarray(self.sigma, dtype) * unit
         number = degrees.astype(dtype)
         known = jnp.maximum(number, 1)
-        sigma = jnp.sqrt(found.squares / known) * (1 + 2 / jnp.sqrt(known))
+        sigma = jnp.sqrt(estimated.squares / known) * (1 + 2 / jnp.sqrt(known))
         width = jnp.asarray(getattr(self.learner, "diameter", 1.0), dtype)
         nowhere = -width * jnp.sqrt(
-            jnp.sum(jnp.square(found.slopes), axis=1)
+            jnp.sum(jnp.square(estimated.slopes), axis=1)
         )  # a half-space that contains the domain
-        return jnp.where(number > 0, found.values - found.bias - sigma * unit, nowhere)
+        return jnp.where(number > 0, estimated.values - estimated.bias - sigma * unit, nowhere)
 
     def multiplier(self, state: AveragedState, round: Round) -> jax.Array:
         """Return the multiplier of the learner inside for the true round."""
@@ -341,32 +341,35 @@ class Averaged(Learner):
         promised = list(
             inner.guarantees(replace(here, constraints_fixed=False, constants=rows), blocks)
         )
-        for one in promised:
-            if one.quantity == "regret":
-                yield self._also(one, source, one.bound and held * one.bound)
+        for guarantee in promised:
+            if guarantee.quantity == "regret":
+                yield self._also(guarantee, source, guarantee.bound and held * guarantee.bound)
         if self.rows == "convex":
-            for one in promised:
-                if one.quantity == "violation":
+            for guarantee in promised:
+                if guarantee.quantity == "violation":
                     yield from self._violation(
-                        self._also(one, source, self._in_blocks(one, setting, horizon))
+                        self._also(guarantee, source, self._in_blocks(guarantee, setting, horizon))
                     )
         else:
             yield from self._violation(self._of_estimates(source, setting, horizon))
 
-    def _violation(self, found: Guarantee) -> Iterator[Guarantee]:
-        yield found
-        if found.bound is not None:
-            yield found.become("excess")  # a signed sum is never above the clipped one
+    def _violation(self, guarantee: Guarantee) -> Iterator[Guarantee]:
+        yield guarantee
+        if guarantee.bound is not None:
+            yield guarantee.become("excess")  # a signed sum is never above the clipped one
 
     def _assumes(self) -> tuple[str, ...]:
         affine = (Assumes.AFFINE_CONSTRAINTS,) if self.rows == "affine" else ()
         return (*BASE, Assumes.FIXED_CONSTRAINTS, *affine, Assumes.NOISE)
 
-    def _also(self, one: Guarantee, source: str, bound: float | None) -> Guarantee:
+    def _also(self, guarantee: Guarantee, source: str, bound: float | None) -> Guarantee:
         """A guarantee of the learner inside, with the assumptions that averaging adds."""
-        rests = tuple(dict.fromkeys((*one.assumptions, *map(str, self._assumes()))))
+        rests = tuple(dict.fromkeys((*guarantee.assumptions, *map(str, self._assumes()))))
         return replace(
-            one, source=source, bound=bound, assumptions=rests if one.bound is not None else ()
+            guarantee,
+            source=source,
+            bound=bound,
+            assumptions=rests if guarantee.bound is not None else (),
         )
 
     def _of_estimates(self, source: str, setting: Setting, horizon: int) -> Guarantee:
@@ -419,16 +422,16 @@ class Averaged(Learner):
             **numbers,
         )
 
-    def _in_blocks(self, one: Guarantee, setting: Setting, horizon: int) -> float | None:
+    def _in_blocks(self, guarantee: Guarantee, setting: Setting, horizon: int) -> float | None:
         count = setting.constants.constraint_count
-        if one.bound is None or count is None:
+        if guarantee.bound is None or count is None:
             return None
         return averaged_block_violation(
             horizon=horizon,
             block=int(self.block),
             sigma=self._scale(horizon, count),
             constraint_count=count,
-            violation=one.bound,
+            violation=guarantee.bound,
         )
 
     def _scale(self, horizon: int, count: int) -> float:

@@ -112,7 +112,7 @@ class _BanditLearner(Learner):
                 f"centre: got {arguments.shown(self.centre)}; expected a point of the domain"
             )
         known = (self.delta, self.inner_radius)
-        if all(isinstance(one, (int, float)) for one in known) and known[0] >= known[1]:
+        if all(isinstance(length, (int, float)) for length in known) and known[0] >= known[1]:
             raise ValueError(
                 f"delta: got {known[0]:g}; expected less than the inner radius of the domain, "
                 f"{known[1]:g}"
@@ -154,7 +154,7 @@ class _BanditLearner(Learner):
 
     def _shrunk(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Centre and factor of the shrunk domain."""
-        delta, room = (jnp.asarray(one, x.dtype) for one in (self.delta, self.inner_radius))
+        delta, room = (jnp.asarray(length, x.dtype) for length in (self.delta, self.inner_radius))
         return jnp.asarray(self.centre, x.dtype), 1 - delta / room
 
     def _drawn(self, inner: Any, t: jax.Array, key: jax.Array) -> BanditState:
@@ -215,7 +215,7 @@ class _BanditLearner(Learner):
             second_moment=moment,
         )
         yield regret
-        found = setting.evaluate(
+        violation = setting.evaluate(
             "violation",
             bandit_expected_violation,
             source,
@@ -226,9 +226,9 @@ class _BanditLearner(Learner):
             regret=regret.bound,
             penalty=penalty,
         )
-        yield found
-        if found.bound is not None:
-            yield found.become("excess")
+        yield violation
+        if violation.bound is not None:
+            yield violation.become("excess")
 
 
 @learner_dataclass

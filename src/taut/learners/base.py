@@ -56,11 +56,12 @@ def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
     default = signature.parameters["constants"].default
 
     @functools.wraps(make)
-    def checked(*given: Any, **options: Any) -> Any:
+    def checked(*positional: Any, **options: Any) -> Any:
         try:
-            bound = signature.bind(*given, **options).arguments
+            bound = signature.bind(*positional, **options).arguments
         except TypeError:
-            return make(*given, **options)  # Python names the argument that is missing or unknown
+            # Python names the argument that is missing or unknown.
+            return make(*positional, **options)
         constants = bound.get("constants", default)
         if constants is not default and not isinstance(constants, Constants):
             shown = arguments.shown(constants)
@@ -69,7 +70,7 @@ def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
             raise TypeError(
                 f"constants: got {shown}; expected taut.Constants, for example problem.constants"
             )
-        return make(*given, **options)
+        return make(*positional, **options)
 
     return checked
 
@@ -231,15 +232,15 @@ class Guarantee:
         )
 
 
-def smallest(found: Iterable[Guarantee]) -> dict[str, Guarantee]:
+def smallest(guarantees: Iterable[Guarantee]) -> dict[str, Guarantee]:
     """Return the smallest finite bound on each quantity, in the order of `QUANTITIES`."""
     best: dict[str, Guarantee] = {}
-    for one in found:
-        if one.bound is None or not math.isfinite(one.bound):
+    for guarantee in guarantees:
+        if guarantee.bound is None or not math.isfinite(guarantee.bound):
             continue
-        known = best.get(one.quantity)
-        if known is None or known.bound is None or one.bound < known.bound:
-            best[one.quantity] = one
+        known = best.get(guarantee.quantity)
+        if known is None or known.bound is None or guarantee.bound < known.bound:
+            best[guarantee.quantity] = guarantee
     return {quantity: best[quantity] for quantity in QUANTITIES if quantity in best}
 
 
@@ -343,7 +344,7 @@ class Setting:
                 diameter. Each constant that is taken becomes an assumption of the guarantee.
         """
         parameters = inspect.signature(formula).parameters
-        every = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
         if "diameter" in parameters:
             numbers.setdefault("diameter", self.diameter)
         taken = [
@@ -366,7 +367,7 @@ class Setting:
             bound = formula(**asked | numbers)
         except OutsideTheorem as error:
             return Guarantee.none(quantity, source, str(error))
-        rests = tuple(str(one) for one in dict.fromkeys((*assumptions, *needs)))
+        rests = tuple(str(assumption) for assumption in dict.fromkeys((*assumptions, *needs)))
         return Guarantee(quantity, float(bound), source, rests, "", expected)
 
     def error_bound(self) -> tuple[float | None, tuple[str, ...]]:

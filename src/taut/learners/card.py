@@ -123,10 +123,10 @@ class Card:
     @property
     def options(self) -> dict[str, Any]:
         """The method's own options and their defaults."""
-        given = inspect.signature(self.make).parameters.values()
+        parameters = inspect.signature(self.make).parameters.values()
         return {
             p.name: p.default
-            for p in given
+            for p in parameters
             if p.name not in _FILLED and p.kind is not p.VAR_KEYWORD
         }
 
@@ -149,10 +149,10 @@ class Card:
             "peak violation": "peak",
             "excess": "signed",
         }
-        found = [
+        rates = [
             f"{word} {self.growth[name]}" for name, word in short.items() if name in self.growth
         ]
-        return ", ".join(found) or ("none" if self.needs_feasible else "no bound")
+        return ", ".join(rates) or ("none" if self.needs_feasible else "no bound")
 
     def build(
         self,

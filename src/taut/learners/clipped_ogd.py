@@ -171,7 +171,7 @@ class ClippedOGD(StepsFromDecision, Learner):
         """Yield Theorem 1 or 2 for these parameters, and what follows from an error bound or a
         smooth constraint."""
         sigma, law = float(self.sigma), self.eta.power_law()
-        found: list[Guarantee] = []
+        promised: list[Guarantee] = []
         if law is None or not (
             (law.shift == 0 and law.beta < 1) or (law.shift == 1 and law.beta == 1)
         ):
@@ -182,12 +182,12 @@ class ClippedOGD(StepsFromDecision, Learner):
             yield Guarantee.none("regret", "Theorems 1 and 2", why)
             return
         if law.beta == 1:
-            found += _strongly_convex(1 / law.scale, sigma, setting, horizon)
-            found += _error_bound({"strong_convexity": 1 / law.scale}, sigma, setting, horizon)
+            promised += _strongly_convex(1 / law.scale, sigma, setting, horizon)
+            promised += _error_bound({"strong_convexity": 1 / law.scale}, sigma, setting, horizon)
         else:
-            found += _theorem_1(law, sigma, setting, horizon)
+            promised += _theorem_1(law, sigma, setting, horizon)
             step = {"eta": law.scale, "beta": law.beta, "strong_convexity": None}
-            found += _error_bound(step, sigma, setting, horizon)
+            promised += _error_bound(step, sigma, setting, horizon)
         start = setting.initial_violation
         if (
             law.beta == 0
@@ -195,7 +195,7 @@ class ClippedOGD(StepsFromDecision, Learner):
             and setting.constants.constraint_count == 1
             and start is not None
         ):
-            found.append(
+            promised.append(
                 setting.evaluate(
                     "peak violation",
                     bounds.smooth_peak_violation,
@@ -206,13 +206,13 @@ class ClippedOGD(StepsFromDecision, Learner):
                     centre_feasible=start == 0,
                 )
             )
-        yield from found
-        for one in found:
-            if one.quantity == "squared violation" and one.bound is not None:
-                peak = peak_from_squared(squared_violation=one.bound)
-                yield one.become("peak violation", peak, f"{one.source}, square root")
-            if one.quantity == "violation":
-                yield one.become("excess")  # a signed sum is never above the clipped one
+        yield from promised
+        for guarantee in promised:
+            if guarantee.quantity == "squared violation" and guarantee.bound is not None:
+                peak = peak_from_squared(squared_violation=guarantee.bound)
+                yield guarantee.become("peak violation", peak, f"{guarantee.source}, square root")
+            if guarantee.quantity == "violation":
+                yield guarantee.become("excess")  # a signed sum is never above the clipped one
 
     def multiplier(self, state: State, round: Round) -> jax.Array:
         """Return lambda_t = [g(x_t)]_+ / (sigma eta_t), also for t = 1, for which the paper does
@@ -232,7 +232,7 @@ CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_cou
 
 def _theorem_1(law: PowerLaw, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
     """Theorem 1 and Propositions 2 and 3 for eta_t = eta / t^beta, beta < 1."""
-    given = partial(
+    evaluate = partial(
         setting.evaluate,
         horizon=horizon,
         eta=law.scale,
@@ -241,11 +241,11 @@ def _theorem_1(law: PowerLaw, sigma: float, setting: Setting, horizon: int) -> I
         form="sharp",
     )
     source = "Theorem 1, anytime" if law.beta else "Theorem 1"
-    fixed = given("regret", bounds.clipped_regret, source)
+    fixed = evaluate("regret", bounds.clipped_regret, source)
     yield setting.along_path(fixed, law.scale / horizon**law.beta)
-    yield given("squared violation", bounds.clipped_squared_violation, source)
+    yield evaluate("squared violation", bounds.clipped_squared_violation, source)
     source = source if law.beta else "Propositions 2 and 3"
-    yield given("violation", bounds.clipped_violation, source)
+    yield evaluate("violation", bounds.clipped_violation, source)
 
 
 def _strongly_convex(
@@ -255,7 +255,7 @@ def _strongly_convex(
     if why := setting.less_convex_than(modulus):
         yield Guarantee.none("regret", "Theorem 2", why)
         return
-    given = partial(
+    evaluate = partial(
         setting.evaluate,
         assumptions=(*BASE, "strong_convexity"),
         horizon=horizon,
@@ -263,11 +263,11 @@ def _strongly_convex(
         sigma=sigma,
         form="sharp",
     )
-    fixed = given("regret", bounds.strong_clipped_regret, "Theorem 2")
+    fixed = evaluate("regret", bounds.strong_clipped_regret, "Theorem 2")
     yield setting.along_path(fixed, 1 / (modulus * horizon))
     squared = bounds.strong_clipped_squared_violation
-    yield given("squared violation", squared, "Theorem 2, squared")
-    yield given("violation", bounds.strong_clipped_violation, "Theorem 2")
+    yield evaluate("squared violation", squared, "Theorem 2, squared")
+    yield evaluate("violation", bounds.strong_clipped_violation, "Theorem 2")
 
 
 def _error_bound(

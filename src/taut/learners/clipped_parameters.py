@@ -108,7 +108,7 @@ def optimal_parameters(
     sigma = _golden(
         lambda value: bound(best_eta(value), value), 2 * least, max(high_sigma, 4 * least)
     )
-    found = [ClippedParameters(best_eta(sigma), sigma)]
+    candidates = [ClippedParameters(best_eta(sigma), sigma)]
     kappa = _error_bound(constants, radius)
     if initial_distance is not None and kappa is not None:
         common: dict[str, Any] = {"horizon": horizon, "eta": 1.0, "error_bound": kappa}
@@ -125,9 +125,9 @@ def optimal_parameters(
             return radius / math.sqrt(2 * a), radius * math.sqrt(2 * a) + weight * rest
 
         sigma = _scan(lambda value: affine(value)[1], 2 * least, 1e8 * least)
-        found.append(ClippedParameters(affine(sigma)[0], sigma))
+        candidates.append(ClippedParameters(affine(sigma)[0], sigma))
     return min(
-        found,
+        candidates,
         key=lambda p: clipped_objective(
             eta=p.eta,
             sigma=p.sigma,

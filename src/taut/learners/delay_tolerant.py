@@ -99,10 +99,10 @@ class DelayTolerant(Learner):
 
     def init(self, x1: jax.Array, count: int) -> CopiesState:
         """All copies start at x1, and the first one plays."""
-        one = self.learner.init(x1, count)
-        copies = jax.tree.map(lambda a: jnp.broadcast_to(a, (self.delay + 1, *jnp.shape(a))), one)
+        copy = self.learner.init(x1, count)
+        copies = jax.tree.map(lambda a: jnp.broadcast_to(a, (self.delay + 1, *jnp.shape(a))), copy)
         waiting = jnp.zeros((self.delay + 1,), bool)
-        return CopiesState(one.x, copies, waiting, jnp.zeros((), jnp.int32))
+        return CopiesState(copy.x, copies, waiting, jnp.zeros((), jnp.int32))
 
     def step(self, state: CopiesState, round: Round) -> CopiesState:
         """A round without delay: the copy that played takes its step, and plays again."""
@@ -129,7 +129,7 @@ class DelayTolerant(Learner):
         before = self._copy(state, which)
         after = self.learner.step(before if x is None else before._replace(x=x), round)
         copies = jax.tree.map(
-            lambda a, one: lax.dynamic_update_index_in_dim(a, one, which, 0), state.copies, after
+            lambda a, leaf: lax.dynamic_update_index_in_dim(a, leaf, which, 0), state.copies, after
         )
         return state._replace(
             copies=copies, waiting=state.waiting & (jnp.arange(self.delay + 1) != which)
@@ -170,13 +170,16 @@ class DelayTolerant(Learner):
         copies = self.delay + 1
         share = -(-horizon // copies)
         alone = setting if copies == 1 else replace(setting, observed=None)
-        for one in self.learner.guarantees(alone, share):
-            if one.quantity != "peak violation":
-                bound = None if one.bound is None else copies * one.bound
-                yield replace(one, source=f"{one.source}, L1 ({copies} copies)", bound=bound)
-        for one in self.learner.guarantees(alone, horizon):  # one copy may play most of the rounds
-            if one.quantity == "peak violation":
-                yield replace(one, source=f"{one.source}, L1 ({copies} copies)")
+        for guarantee in self.learner.guarantees(alone, share):
+            if guarantee.quantity != "peak violation":
+                bound = None if guarantee.bound is None else copies * guarantee.bound
+                yield replace(
+                    guarantee, source=f"{guarantee.source}, L1 ({copies} copies)", bound=bound
+                )
+        # One copy may play most of the rounds.
+        for guarantee in self.learner.guarantees(alone, horizon):
+            if guarantee.quantity == "peak violation":
+                yield replace(guarantee, source=f"{guarantee.source}, L1 ({copies} copies)")
 
 
 CARDS = (

@@ -160,31 +160,33 @@ class Doubling(Learner):
                     observed=None,
                 )
             promised = tuple(inner.guarantees(here, length))
-            for one in smallest(promised).values():
-                parts.setdefault((one.quantity, ""), []).append(one)
-            for source in {one.source for one in promised}:
-                for one in smallest(g for g in promised if g.source == source).values():
-                    parts.setdefault((one.quantity, source), []).append(one)
+            for guarantee in smallest(promised).values():
+                parts.setdefault((guarantee.quantity, ""), []).append(guarantee)
+            for source in {guarantee.source for guarantee in promised}:
+                for guarantee in smallest(g for g in promised if g.source == source).values():
+                    parts.setdefault((guarantee.quantity, source), []).append(guarantee)
             begun += length
             epochs += 1
         seen = set()
-        for (quantity, _), found in sorted(
+        for (quantity, _), guarantees in sorted(
             parts.items(), key=lambda part: (QUANTITIES.index(part[0][0]), part[0][1])
         ):
-            sources = tuple(one.source for one in found)
-            if len(found) < epochs or (quantity, sources) in seen:
+            sources = tuple(guarantee.source for guarantee in guarantees)
+            if len(guarantees) < epochs or (quantity, sources) in seen:
                 continue  # an epoch has no bound, or the same bounds were added up before
             seen.add((quantity, sources))
-            values = [one.bound for one in found if one.bound is not None]
-            rests = dict.fromkeys(assumption for one in found for assumption in one.assumptions)
+            values = [guarantee.bound for guarantee in guarantees if guarantee.bound is not None]
+            rests = dict.fromkeys(
+                assumption for guarantee in guarantees for assumption in guarantee.assumptions
+            )
             yield replace(
-                found[-1],
+                guarantees[-1],
                 bound=max(values) if quantity == "peak violation" else sum(values),
-                source=f"{found[-1].source}, doubling",
+                source=f"{guarantees[-1].source}, doubling",
                 assumptions=tuple(rests),
-                expected=any(one.expected for one in found),
+                expected=any(guarantee.expected for guarantee in guarantees),
                 # The path in an epoch is at most the whole path.
-                moving=all(one.moving for one in found),
+                moving=all(guarantee.moving for guarantee in guarantees),
             )
 
     def multiplier(self, state: Epoch, round: Round) -> jax.Array:

@@ -152,7 +152,7 @@ class DualMirror(Learner):
                 "regret", "Balseiro, Lu & Mirrokni", f"the budget is not for {horizon} rounds"
             )
             return
-        yield Guarantee("excess", 0.0, source, tuple(str(one) for one in RESTS))
+        yield Guarantee("excess", 0.0, source, tuple(str(assumption) for assumption in RESTS))
         if horizon > float(self.horizon):
             yield Guarantee.none(
                 "regret", "Balseiro, Lu & Mirrokni", f"the budget is not for {horizon} rounds"

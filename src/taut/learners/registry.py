@@ -35,7 +35,7 @@ FIRST = ("half_space", "clipped_ogd")
 def _families() -> tuple[ModuleType, ...]:
     package = __name__.rpartition(".")[0]
     path = importlib.import_module(package).__path__
-    names = [found.name for found in pkgutil.iter_modules(path) if found.name != "registry"]
+    names = [family.name for family in pkgutil.iter_modules(path) if family.name != "registry"]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
     modules = (importlib.import_module(f"{package}.{name}") for name in names)
     return tuple(module for module in modules if hasattr(module, "CARDS"))
@@ -96,14 +96,14 @@ def with_default(learner: Any, *rest: Any) -> tuple[Any, ...]:
 
     if not isinstance(learner, Problem):
         return (learner, *rest)
-    given = [one for one in (learner, *rest) if one is not None]
-    if len(given) > len(rest):
+    passed = [argument for argument in (learner, *rest) if argument is not None]
+    if len(passed) > len(rest):
         raise TypeError(
             f"learner: got {arguments.shown(learner)}; expected a learner before the problem, or "
             "no learner at all. The order is simulate(learner, problem, stream) and "
             "Player(learner, problem)"
         )
-    return (None, *given, *[None] * (len(rest) - len(given)))
+    return (None, *passed, *[None] * (len(rest) - len(passed)))
 
 
 def register_learner(card: Card | None = None, /, **fields: Any) -> Any:

@@ -173,26 +173,26 @@ class SaddlePoint(StepsFromDecision, Learner):
         """Yield the theorem of Mahdavi et al. or of Jenatton et al. that covers these schedules, or
         say why none does."""
         eta, mu, theta = (schedule.power_law() for schedule in (self.eta, self.mu, self.theta))
-        found: list[Guarantee] = []
+        promised: list[Guarantee] = []
         if (
             eta is not None
             and mu is not None
             and theta is not None
             and eta.beta == mu.beta == theta.beta == 0
         ):
-            found += self._mahdavi(eta.scale, mu.scale, theta.scale, setting, horizon)
+            promised += self._mahdavi(eta.scale, mu.scale, theta.scale, setting, horizon)
         elif theta is not None and theta.shift == 0 and self.mu == Reciprocal(self.theta, 1.0):
-            found += self._jenatton(eta, theta, setting, horizon)
+            promised += self._jenatton(eta, theta, setting, horizon)
         else:
             why = (
                 "the steps are neither constant with eta = mu, nor powers of t with mu_t = 1 / "
                 "(theta_t (t + 1))"
             )
-            found.append(Guarantee.none("regret", "Mahdavi et al., Jenatton et al.", why))
-        yield from found
-        for one in found:
-            if one.quantity == "violation":
-                yield one.become("excess")  # a signed sum is never above the clipped one
+            promised.append(Guarantee.none("regret", "Mahdavi et al., Jenatton et al.", why))
+        yield from promised
+        for guarantee in promised:
+            if guarantee.quantity == "violation":
+                yield guarantee.become("excess")  # a signed sum is never above the clipped one
 
     def _mahdavi(
         self, eta: float, mu: float, theta: float, setting: Setting, horizon: int

@@ -195,7 +195,7 @@ class StepExperts(Learner):
             else "experts over steps, exact penalty"
         )
         formula = step_experts_regret if self.cuts else step_experts_penalty_regret
-        found = setting.evaluate(
+        regret = setting.evaluate(
             "regret",
             formula,
             source,
@@ -206,7 +206,7 @@ class StepExperts(Learner):
             penalty=float(self.penalty),
             path_length=length,
         )
-        yield replace(found, moving=setting.path_length is not None)
+        yield replace(regret, moving=setting.path_length is not None)
         yield Guarantee.none(
             "violation", source, "no bound on the violation of the mixture is proved"
         )

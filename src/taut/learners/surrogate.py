@@ -235,7 +235,7 @@ class Surrogate(_AdaGrad):
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds that follow from the potential."""
-        given = partial(
+        evaluate = partial(
             setting.evaluate,
             horizon=horizon,
             penalty=float(self.penalty),
@@ -245,12 +245,12 @@ class Surrogate(_AdaGrad):
         )
         if isinstance(self.potential, ExponentialPotential):
             source, rate = "Sinha & Vaze, sharpened", float(self.potential.rate)
-            yield given("regret", surrogate_regret, source, rate=rate)
-            violation = given("violation", surrogate_violation, source, rate=rate)
+            yield evaluate("regret", surrogate_regret, source, rate=rate)
+            violation = evaluate("violation", surrogate_violation, source, rate=rate)
         elif isinstance(self.potential, QuadraticPotential):
             source = "quadratic potential"
-            yield given("regret", anytime_surrogate_regret, source)
-            violation = given("violation", anytime_surrogate_violation, source)
+            yield evaluate("regret", anytime_surrogate_regret, source)
+            violation = evaluate("violation", anytime_surrogate_violation, source)
         else:
             yield Guarantee.none("regret", "surrogate", f"no bound is known for {self.potential!r}")
             return
@@ -319,7 +319,7 @@ class StrongSurrogate(Learner):
         if why := setting.less_convex_than(modulus):
             yield Guarantee.none("regret", source, why)
             return
-        given = partial(
+        evaluate = partial(
             setting.evaluate,
             source=source,
             assumptions=(*BASE, "strong_convexity"),
@@ -327,8 +327,8 @@ class StrongSurrogate(Learner):
             penalty=float(self.penalty),
             strong_convexity=modulus,
         )
-        yield given("regret", strong_surrogate_regret)
-        violation = given("violation", strong_surrogate_violation)
+        yield evaluate("regret", strong_surrogate_regret)
+        violation = evaluate("violation", strong_surrogate_violation)
         yield violation
         yield violation.become("excess")
 

@@ -92,15 +92,15 @@ def formula_of(
 
         @functools.wraps(function)
         def checked(*positional: Any, **named: Any) -> Number:
-            given = signature.bind(*positional, **named).arguments
+            values = signature.bind(*positional, **named).arguments
             for name, check in checks.items():
                 optional = parameters_by_name[name].annotation.endswith("None")
-                if name in given and not (given[name] is None and optional):
-                    given[name] = check(name, given[name])
+                if name in values and not (values[name] is None and optional):
+                    values[name] = check(name, values[name])
             if shared is None:
-                return function(**given)
-            numbers = {name: given.pop(name) for name in common if name in given}
-            return function(shared(**numbers), **given)
+                return function(**values)
+            numbers = {name: values.pop(name) for name in common if name in values}
+            return function(shared(**numbers), **values)
 
         parameters_by_name = signature.parameters
         checked.__signature__ = signature  # type: ignore[attr-defined]

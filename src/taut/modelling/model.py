@@ -397,20 +397,20 @@ class Model(Statement, Problem):
 
 def _domain(model: Model, rows: list[Excess], conditions: list[Any]) -> Detected:
     """The domain that the user gives, checked, or one that is derived from the constraints."""
-    given = model.request.domain
-    if given is None or isinstance(given, str):
-        if given not in (None, "box"):
+    domain = model.request.domain
+    if domain is None or isinstance(domain, str):
+        if domain not in (None, "box"):
             raise ValueError(
-                f'domain: got {given!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
+                f'domain: got {domain!r}; expected "box" or a taut domain such as taut.Box(0, 1, '
                 "shape=2)"
             )
         finite = [condition for condition in conditions if condition.variables()]
-        chosen = derived_domain(model, rows, finite, box_only=given == "box")
-    elif isinstance(given, Domain):
-        chosen = Detected(given, {}, set(), [], "")
+        chosen = derived_domain(model, rows, finite, box_only=domain == "box")
+    elif isinstance(domain, Domain):
+        chosen = Detected(domain, {}, set(), [], "")
     else:
         raise TypeError(
-            f"domain: got {given!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
+            f"domain: got {domain!r}; expected a taut domain such as taut.Box(0, 1, shape=2)"
         )
     if chosen.domain.shape not in ((model.size,), model.decision_shape):
         raise ValueError(

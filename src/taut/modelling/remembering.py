@@ -85,9 +85,9 @@ class RememberingModel(Problem):
     def _filled(self, z: RoundData) -> tuple[Any, ...]:
         """The data of all parameters of the model, in its order."""
         parts = self.model.variable_values(z.previous)
-        given = iter(self._tuple(z.data))
+        data = iter(self._tuple(z.data))
         return tuple(
-            parts[p._taut_variable.id].reshape(p.shape) if is_previous(p) else next(given)
+            parts[p._taut_variable.id].reshape(p.shape) if is_previous(p) else next(data)
             for p in self.model.parameters
         )
 

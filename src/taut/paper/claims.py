@@ -26,7 +26,7 @@ def judge(results: Mapping[str, Sequence[xarray.Dataset]]) -> list[dict[str, Any
 
     `results` maps an experiment to its datasets, the main choice first.
     """
-    found = []
+    rows = []
     for claim in CLAIMS:
         if claim.experiment not in results:
             continue
@@ -37,7 +37,7 @@ def judge(results: Mapping[str, Sequence[xarray.Dataset]]) -> list[dict[str, Any
             for other in others
         ]
         same = all(choice["verdict"] == verdict.verdict for choice in choices)
-        found.append(
+        rows.append(
             {
                 "id": claim.name,
                 "experiment": claim.experiment,
@@ -55,4 +55,4 @@ def judge(results: Mapping[str, Sequence[xarray.Dataset]]) -> list[dict[str, Any
                 "survives": same if choices else None,
             }
         )
-    return found
+    return rows

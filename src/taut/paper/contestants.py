@@ -63,28 +63,30 @@ def contest(
     """
     xr = optional("xarray")
 
-    cells: dict[str, list[Cell]] = {one.name: [] for one in contestants}
-    for one in contestants:
-        parts = [slice(None)] if one.anytime else [slice(i, i + 1) for i in range(len(horizons))]
+    cells: dict[str, list[Cell]] = {contestant.name: [] for contestant in contestants}
+    for contestant in contestants:
+        parts = (
+            [slice(None)] if contestant.anytime else [slice(i, i + 1) for i in range(len(horizons))]
+        )
         for part in parts:
             rounds = list(horizons[part])
             cell = Cell(
-                one.make(problem.constants, max(rounds)),
+                contestant.make(problem.constants, max(rounds)),
                 problem,
                 stream,
                 horizon=max(rounds),
                 seeds=seeds,
-                name=f"{one.name} / {part.start or 0}",
+                name=f"{contestant.name} / {part.start or 0}",
                 record=("loss", "excess"),
                 measure=partial(_measure, best=best[:, part], rounds=rounds),
                 keep=False,
             )
-            cells[one.name].append(cell)
-    found = sweep([cell for mine in cells.values() for cell in mine], progress=False).check()
+            cells[contestant.name].append(cell)
+    result = sweep([cell for mine in cells.values() for cell in mine], progress=False).check()
     values = {
         name: np.stack(
             [
-                np.concatenate([found.measures(str(cell.name))[name] for cell in mine], axis=1)
+                np.concatenate([result.measures(str(cell.name))[name] for cell in mine], axis=1)
                 for mine in cells.values()
             ]
         )
@@ -108,27 +110,29 @@ def runs_of(
     """Return the run of every contestant on one sequence, with what is recorded of every round."""
     cells = [
         Cell(
-            one.make(problem.constants, rounds),
+            contestant.make(problem.constants, rounds),
             problem,
             stream,
             horizon=rounds,
             record=record,
-            name=one.name,
+            name=contestant.name,
         )
-        for one in contestants
+        for contestant in contestants
     ]
-    found = sweep(cells, progress=False).check()
-    return [found[one.name] for one in contestants]
+    result = sweep(cells, progress=False).check()
+    return [result[contestant.name] for contestant in contestants]
 
 
 def coordinates(
     contestants: Sequence[Contestant], problem: Problem, horizon: int
 ) -> dict[str, Any]:
     """Return the names of contestants with their labels and parameters, for a dataset."""
-    parameters = [described(one.make(problem.constants, horizon)) for one in contestants]
+    parameters = [
+        described(contestant.make(problem.constants, horizon)) for contestant in contestants
+    ]
     return {
-        "contestant": [one.name for one in contestants],
-        "label": ("contestant", [one.label for one in contestants]),
+        "contestant": [contestant.name for contestant in contestants],
+        "label": ("contestant", [contestant.label for contestant in contestants]),
         "parameters": ("contestant", parameters),
     }
 
@@ -178,16 +182,18 @@ _BETAS = ((0.5, "half", "1/2"), (2 / 3, "two-thirds", "2/3"))
 def for_convex_losses() -> tuple[Contestant, ...]:
     """Return OGD, A-OGD and Clipped-OGD with the paper's parameters, then Clipped-OGD with the
     scale-aware rule."""
-    found = [Contestant("ogd", "OGD", SaddlePoint.mahdavi, False)]
+    contestants = [Contestant("ogd", "OGD", SaddlePoint.mahdavi, False)]
     for beta, name, text in _BETAS:
-        found.append(Contestant(f"a-ogd-{name}", f"A-OGD, $\\beta={text}$", _adaptive(beta), True))
+        contestants.append(
+            Contestant(f"a-ogd-{name}", f"A-OGD, $\\beta={text}$", _adaptive(beta), True)
+        )
     for rule, prefix, suffix in (
         ("paper", "clipped", ""),
         ("scale-aware", "scaled", ", scale-aware"),
     ):
         for beta, name, text in _BETAS:
             label = f"Clipped-OGD{suffix}, $\\beta={text}$"
-            found.append(
+            contestants.append(
                 Contestant(
                     f"{prefix}-{name}",
                     label,
@@ -195,17 +201,17 @@ def for_convex_losses() -> tuple[Contestant, ...]:
                     False,
                 )
             )
-    return tuple(found)
+    return tuple(contestants)
 
 
 def for_strongly_convex_losses() -> tuple[Contestant, ...]:
     """Return the learners for convex losses, then those that use strong convexity."""
-    found = [
+    contestants = [
         Contestant(
             "strong", "Our-strong", lambda c, T: ClippedOGD.strongly_convex(c, rule="paper"), True
         )
     ]
-    found.append(
+    contestants.append(
         Contestant(
             "strong-scaled",
             "Our-strong, scale-aware",
@@ -215,8 +221,8 @@ def for_strongly_convex_losses() -> tuple[Contestant, ...]:
     )
     for beta, name, text in _BETAS:
         label = f"A-OGD strongly convex, $\\beta={text}$"
-        found.append(Contestant(f"a-ogd-strong-{name}", label, _adaptive_strong(beta), True))
-    return (*for_convex_losses(), *found)
+        contestants.append(Contestant(f"a-ogd-strong-{name}", label, _adaptive_strong(beta), True))
+    return (*for_convex_losses(), *contestants)
 
 
 def _adaptive(beta: float) -> Callable[[Constants, int], Learner]:

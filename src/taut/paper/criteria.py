@@ -120,15 +120,15 @@ def toy_follows(data: xarray.Dataset) -> Judgement:
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     for beta in BETAS:
-        one = f"clipped-{beta}"
-        near, high, miss = (_walk(data, name, one) for name in ("near", "high", "miss"))
+        clipped = f"clipped-{beta}"
+        near, high, miss = (_walk(data, name, clipped) for name in ("near", "high", "miss"))
         figures |= {
-            f"{one}: share within 0.05 of the boundary": near,
-            f"{one}: largest g": high,
-            f"{one}: miss": miss,
+            f"{clipped}: share within 0.05 of the boundary": near,
+            f"{clipped}: largest g": high,
+            f"{clipped}: miss": miss,
         }
-        parts[f"{one} stays near"] = near >= 0.95 and high <= 0.05
-        parts[f"{one} reaches the optimum"] = miss <= 0.1
+        parts[f"{clipped} stays near"] = near >= 0.95 and high <= 0.05
+        parts[f"{clipped} reaches the optimum"] = miss <= 0.1
     return graded(parts, figures)
 
 
@@ -214,12 +214,14 @@ def toy_buys(data: xarray.Dataset) -> Judgement:
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     for beta in BETAS:
-        one, other = f"a-ogd-{beta}", f"clipped-{beta}"
-        theirs, ours, ogd = (_last(data, "regret", name) for name in (one, other, "ogd"))
-        more, less = _last(data, "violation", one), _last(data, "violation", other)
-        figures |= {f"{one}: regret": theirs, f"{other}: regret": ours, "ogd: regret": ogd}
-        figures |= {f"{one}: violation": more, f"{other}: violation": less}
-        parts[f"{one}: lower regret and more violation"] = theirs < min(ours, ogd) and more > less
+        adaptive, clipped = f"a-ogd-{beta}", f"clipped-{beta}"
+        theirs, ours, ogd = (_last(data, "regret", name) for name in (adaptive, clipped, "ogd"))
+        more, less = _last(data, "violation", adaptive), _last(data, "violation", clipped)
+        figures |= {f"{adaptive}: regret": theirs, f"{clipped}: regret": ours, "ogd: regret": ogd}
+        figures |= {f"{adaptive}: violation": more, f"{clipped}: violation": less}
+        parts[f"{adaptive}: lower regret and more violation"] = (
+            theirs < min(ours, ogd) and more > less
+        )
     return graded(parts, figures)
 
 
@@ -280,21 +282,23 @@ def doubly_best(data: xarray.Dataset) -> Judgement:
     "0.2 over the last decade of T",
 )
 def doubly_flattens(data: xarray.Dataset) -> Judgement:
-    one = data["violation"].sel(contestant="clipped-half").mean("seed")
+    violation = data["violation"].sel(contestant="clipped-half").mean("seed")
     horizons = data["horizon"].values
     early = int(np.argmin(np.abs(horizons - horizons[-1] / 10)))
-    growth = float(np.log(one[-1] / one[early]) / np.log(horizons[-1] / horizons[early]))
+    growth = float(
+        np.log(violation[-1] / violation[early]) / np.log(horizons[-1] / horizons[early])
+    )
     rivals = {f"a-ogd-{beta}": _last(data, "violation", f"a-ogd-{beta}") for beta in BETAS}
     rivals |= {
         f"a-ogd-strong-{beta}": _last(data, "violation", f"a-ogd-strong-{beta}") for beta in BETAS
     }
     figures = {
-        "Clipped-OGD: violation": float(one[-1]),
+        "Clipped-OGD: violation": float(violation[-1]),
         "growth exponent, last decade": growth,
         **rivals,
     }
     parts = {
-        "larger than A-OGD's": float(one[-1]) > min(rivals.values()),
+        "larger than A-OGD's": float(violation[-1]) > min(rivals.values()),
         "flat (exponent below 0.2)": growth < 0.2,
     }
     return graded(parts, figures)

@@ -197,12 +197,12 @@ def _say(result: dict[str, Any], seconds: float, report: Path) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console, counts = Console(), Counter(one["verdict"] for one in result["claims"])
+    console, counts = Console(), Counter(claim["verdict"] for claim in result["claims"])
     width = max(map(len, counts), default=0)
-    for one in result["claims"]:
-        look = LOOKS[one["verdict"]]
-        shown = (f"{look.sign} {one['verdict']:{width}}", look.style)
-        line = Text.assemble(shown, f"  {one['claim']}")
+    for claim in result["claims"]:
+        look = LOOKS[claim["verdict"]]
+        shown = (f"{look.sign} {claim['verdict']:{width}}", look.style)
+        line = Text.assemble(shown, f"  {claim['claim']}")
         console.print(line, no_wrap=True, overflow="ellipsis")
     listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in ORDER if counts[verdict])
     console.print(f"{counted(counts.total(), 'claim')}: {listed} ({seconds:,.0f} s).")

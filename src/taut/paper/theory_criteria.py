@@ -80,8 +80,8 @@ def _rates(
         figures[f"{case}: largest local exponent"] = float(np.nanmax(local))
         falls = local[-1] < np.nanmax(local) - TOLERANCE / 2
         states[case] = NOT_YET if falls and not ratio > 1 else FAILS
-    found = list(states.values())
-    tested = [state for state in found if state != "not positive"]
+    outcomes = list(states.values())
+    tested = [state for state in outcomes if state != "not positive"]
     untested = [case for case in needed if states[case] == "not positive"]
     reason = "; ".join(
         text

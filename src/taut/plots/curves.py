@@ -136,11 +136,11 @@ def looks(runs: Mapping[str, Run]) -> list[dict[str, Any]]:
     No two of the first twelve learners of a family look alike.
     """
     seen: dict[str, int] = {}
-    found = []
+    styles = []
     for label, run in runs.items():
         family = family_of_object(run.learner)
         k = seen[family.name] = seen.get(family.name, -1) + 1
-        found.append(
+        styles.append(
             {
                 "label": label,
                 "color": shade(family.colour, SHADES[k // len(DASHES) % len(SHADES)]),
@@ -149,7 +149,7 @@ def looks(runs: Mapping[str, Run]) -> list[dict[str, Any]]:
                 "markevery": 0.2,
             }
         )
-    return found
+    return styles
 
 
 def _rounds(horizon: int, by_logarithm: bool) -> Array:
@@ -170,7 +170,7 @@ def _draw_bounds(axes: Axes, bounds: list[tuple[float, str, str]], highest: floa
         room = 1 / (0.95 - 0.08 * lines) - 1 if lines else 0.0
         top = ends[1] + room * (ends[1] - ends[0])
         end = float(scale.inverted().transform(np.array([top]))[0])
-        inside = [one for one in outside if one[0] <= max(highest, end)]
+        inside = [entry for entry in outside if entry[0] <= max(highest, end)]
         if not inside:
             break
         for bound, colour, _ in inside:

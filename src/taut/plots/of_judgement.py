@@ -56,9 +56,9 @@ def plot_certificate(
     shares = [max(row.ratio, 0.0) for row in rows if row.ratio is not None]
     for place, row in enumerate(reversed(rows)):
         if row.bound is None or row.ratio is None:
-            said = "no bound" if row.worst is None else f"{row.worst:.4g}, no bound"
+            remark = "no bound" if row.worst is None else f"{row.worst:.4g}, no bound"
             place_of: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center"}
-            axes.text(0.02, place, said, color="#666666", **place_of)
+            axes.text(0.02, place, remark, color="#666666", **place_of)
             continue
         share = 0.0 if log and row.ratio < LEAST else max(float(row.ratio), 0.0)
         axes.plot(
@@ -185,6 +185,6 @@ def _limits(comparison: Comparison, certificates: bool) -> dict[str, dict[str, f
         ):
             promised = run.learner.guarantees(setting_of(run.played, run.first), run.horizon)
             count = run.totals.excess.shape[-1]
-            found = smallest(translated(promised, run.played, run.problem, run.horizon, count))
-            limits[label] = {one.quantity: one.bound for one in found.values() if not one.expected}
+            guarantees = smallest(translated(promised, run.played, run.problem, run.horizon, count))
+            limits[label] = {g.quantity: g.bound for g in guarantees.values() if not g.expected}
     return limits

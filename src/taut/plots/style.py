@@ -150,13 +150,13 @@ def axes_for(ax: Any, count: int = 1) -> list[Axes]:
         size = (3.3 * count, 2.75) if count > 1 else (4.6, 3.1)
         _, made = plt.subplots(1, count, figsize=size, squeeze=False, layout="constrained")
         return list(made.ravel())
-    given = list(np.ravel(np.asarray(ax, dtype=object)))
-    if len(given) != count or not all(
-        hasattr(one, "plot") and hasattr(one, "figure") for one in given
+    panels = list(np.ravel(np.asarray(ax, dtype=object)))
+    if len(panels) != count or not all(
+        hasattr(panel, "plot") and hasattr(panel, "figure") for panel in panels
     ):
         wanted = "Matplotlib axes" if count == 1 else f"{count} Matplotlib axes"
         raise TypeError(f"ax: got {ax!r}; expected {wanted}, as made by matplotlib.pyplot.subplots")
-    return given
+    return panels
 
 
 def curve(
@@ -203,7 +203,7 @@ def log_axis_with_zero(axes: Axes, axis: Axis, values: Iterable[Any]) -> float:
     """
     from matplotlib.ticker import FixedLocator
 
-    numbers = np.concatenate([np.ravel(np.asarray(one, float)) for one in values])
+    numbers = np.concatenate([np.ravel(np.asarray(column, float)) for column in values])
     numbers = numbers[np.isfinite(numbers)]
     sizes = np.abs(numbers[numbers != 0])
     if not len(sizes):
@@ -272,7 +272,7 @@ def legend_below(
 ) -> None:
     """One legend for the whole figure, below it, in as few rows as its width allows."""
     handles = handles_of(sources)
-    handles |= {str(one.get_label()): one for one in extra}
+    handles |= {str(handle.get_label()): handle for handle in extra}
     wide = [0.55 + 0.06 * len(label) for label in handles]  # inches an entry takes, about
     rows = (
         -(-sum(wide) // figure.get_figwidth())

@@ -42,17 +42,17 @@ def first_decision(problem: Problem, x1: Any) -> jax.Array:
 
 def _checked(problem: Problem, x1: Any) -> jax.Array:
     """Return the user's first decision; refuse one that is not in the domain."""
-    given = arguments.finite("x1", problem.assemble(x1))
-    if given.shape != problem.domain.shape:
+    decision = arguments.finite("x1", problem.assemble(x1))
+    if decision.shape != problem.domain.shape:
         raise ValueError(
-            f"x1: got shape {given.shape}; expected {problem.domain.shape}, that of the domain"
+            f"x1: got shape {decision.shape}; expected {problem.domain.shape}, that of the domain"
         )
-    floating = np.issubdtype(given.dtype, np.floating)
+    floating = np.issubdtype(decision.dtype, np.floating)
     first = jnp.asarray(
-        given, jax.dtypes.canonicalize_dtype(given.dtype) if floating else default_float()
+        decision, jax.dtypes.canonicalize_dtype(decision.dtype) if floating else default_float()
     )
     if not np.asarray(_contains(problem.domain, first)):  # several times faster than bool(...)
-        came = np.array2string(given, threshold=8)
+        came = np.array2string(decision, threshold=8)
         raise ValueError(
             f"x1: got {came}, outside the domain; expected a point inside, for example "
             "problem.domain.project(x1)"
@@ -90,28 +90,28 @@ def _stateful_shapes(
 ) -> Any:
     """Return shapes and types of the data, after checking that the state keeps its own."""
     state, called = adversary_state(stream, x.dtype), "reveal(state, round, decision, key)"
-    found = traced(called, "stream", "stream", stream.function, state, first, x, key, reveals=True)
-    if not isinstance(found, tuple) or len(found) != 2:
+    reply = traced(called, "stream", "stream", stream.function, state, first, x, key, reveals=True)
+    if not isinstance(reply, tuple) or len(reply) != 2:
         raise TypeError(
-            f"stream: {called} returned {arguments.shown(found)}; expected two things, the next "
+            f"stream: {called} returned {arguments.shown(reply)}; expected two things, the next "
             "state and z"
         )
 
     def described(tree: Any) -> Any:
         return jax.tree.map(lambda a: (tuple(a.shape), str(_data_type(a.dtype, x.dtype))), tree)
 
-    if described(found[0]) != described(state):
+    if described(reply[0]) != described(state):
         raise ValueError(
-            f"stream: {called} returned a state with {described(found[0])}; expected "
+            f"stream: {called} returned a state with {described(reply[0])}; expected "
             f"{described(state)}, as before round 1"
         )
-    return found[1]
+    return reply[1]
 
 
-def _data_type(given: Any, floating: Any) -> np.dtype[Any]:
-    if given.kind == "f":
+def _data_type(dtype: Any, floating: Any) -> np.dtype[Any]:
+    if dtype.kind == "f":
         return np.dtype(floating)
-    return np.dtype(jax.dtypes.canonicalize_dtype(given.newbyteorder("=")))
+    return np.dtype(jax.dtypes.canonicalize_dtype(dtype.newbyteorder("=")))
 
 
 def cast_data(name: str, data: Any, floating: Any) -> Array:

@@ -138,8 +138,8 @@ class Constants:
     def positive(self, *names: str) -> tuple[float, ...]:
         """The named entries, as `need` returns them, for steps that are divided by them: 0 is an
         error too."""
-        found = zip(names, self.need(*names), strict=True)
-        return tuple(arguments.positive(name, value) for name, value in found)
+        entries = zip(names, self.need(*names), strict=True)
+        return tuple(arguments.positive(name, value) for name, value in entries)
 
     def with_values(
         self, *, estimated: bool = False, exact: bool = False, **values: Any

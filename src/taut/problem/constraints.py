@@ -199,9 +199,9 @@ class FunctionsByName:
 
     functions: tuple[tuple[str, UserConstraints], ...]
 
-    def __call__(self, x: jax.Array, *given: Any) -> dict[str, list[jax.Array]]:
+    def __call__(self, x: jax.Array, *data: Any) -> dict[str, list[jax.Array]]:
         """Call each function with as many arguments as it takes."""
-        return {name: [part.function(x, *given[: part.takes - 1])] for name, part in self.functions}
+        return {name: [part.function(x, *data[: part.takes - 1])] for name, part in self.functions}
 
 
 def _entries(out: Any, path: str = "") -> Iterator[tuple[str, Any]]:

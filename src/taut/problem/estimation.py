@@ -117,9 +117,9 @@ def _along_gradients(problem: Problem, data: Any) -> Array:
     Affine losses attain their range there, and quadratic ones often their largest gradient.
     """
     domain = problem.domain
-    centre, given = jnp.asarray(domain.centre), jax.tree.map(jnp.asarray, data)
+    centre, batch = jnp.asarray(domain.centre), jax.tree.map(jnp.asarray, data)
     gradients = np.asarray(
-        jax.jit(lambda data: jax.lax.map(lambda z: problem.round(z).gradient(centre), data))(given),
+        jax.jit(lambda data: jax.lax.map(lambda z: problem.round(z).gradient(centre), data))(batch),
         float,
     )
     directions = gradients.reshape(len(gradients), -1)
@@ -173,7 +173,7 @@ def _steepest_of_all(
 
         return jnp.max(jax.vmap(lambda x: jax.vmap(jax.vmap(lambda z: slope(x, z)))(data))(few))
 
-    found = 0.0
+    maximum = 0.0
     for start in range(0, stream.horizon, block):
         at = min(
             start, stream.horizon - block
@@ -190,8 +190,8 @@ def _steepest_of_all(
                 "loss gradient: got a value that is not finite inside the domain; expected "
                 "finite numbers"
             )
-        found = max(found, largest)
-    return found, rounds
+        maximum = max(maximum, largest)
+    return maximum, rounds
 
 
 def _second_order(problem: Problem, points: jax.Array, data: Any) -> dict[str, float]:

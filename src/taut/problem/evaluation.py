@@ -133,18 +133,18 @@ class Evaluation:
 
     def values(self, x: Array, z: Any = None) -> Array:
         """Return the values, (point, round, *shape)."""
-        found = self._in_numpy(x, z)
-        if found is None:
+        arrays = self._in_numpy(x, z)
+        if arrays is None:
             return np.asarray(self._compiled(_values, x, z))
-        return found[0][0, 0]
+        return arrays[0][0, 0]
 
     def slopes(self, x: Array, z: Any = None) -> tuple[Array, Array]:
         """Return the values and the gradients, (point, round, *shape, entry)."""
-        found = self._in_numpy(x, z, _units(x))
-        if found is None:
+        arrays = self._in_numpy(x, z, _units(x))
+        if arrays is None:
             values, slopes = self._compiled(_slopes, x, z)
             return np.asarray(values), np.asarray(slopes)
-        return found[0][0, 0], np.moveaxis(found[1][:, 0], 0, -1)
+        return arrays[0][0, 0], np.moveaxis(arrays[1][:, 0], 0, -1)
 
     def sums(
         self,
@@ -169,16 +169,16 @@ class Evaluation:
         """
         own = jax.tree.map(lambda a: np.asarray(a)[:, :rounds], z)
         units = _units(x)
-        found = self._in_numpy(x, own, *(units, units)[: 1 + second])
-        if found is None:
+        arrays = self._in_numpy(x, own, *(units, units)[: 1 + second])
+        if arrays is None:
             sums = self._compiled(_sums, x, z, rounds, probe, second_order, flags=(second,))
             return Sums(*map(np.asarray, sums))
         hessian = np.zeros(0)
         if second:
-            hessian = found[2].sum(axis=3).transpose(2, 0, 1)
+            hessian = arrays[2].sum(axis=3).transpose(2, 0, 1)
             hessian = (hessian + hessian.transpose(0, 2, 1)) / 2
         misfit = np.zeros(0) if probe is None else self._misfit(x, own, probe, second_order)
-        return Sums(found[0][0, 0].sum(axis=1), found[1][:, 0].sum(axis=2).T, hessian, misfit)
+        return Sums(arrays[0][0, 0].sum(axis=1), arrays[1][:, 0].sum(axis=2).T, hessian, misfit)
 
     def _misfit(self, x: Array, z: Any, probe: Array, second_order: float | None) -> Array:
         step = probe.reshape(x.shape[2:]).astype(x.dtype)
@@ -224,8 +224,8 @@ class Evaluation:
         ]
 
     def _trace(self, x: Array, z: Any) -> _Trace:
-        one = jax.tree.map(lambda a: np.asarray(a)[0, 0], z)
-        leaves, tree = jax.tree.flatten((self.parameters, one))
+        round_data = jax.tree.map(lambda a: np.asarray(a)[0, 0], z)
+        leaves, tree = jax.tree.flatten((self.parameters, round_data))
         described = tuple(
             (np.shape(leaf), _canonical(np.asarray(leaf).dtype)) for leaf in (x[0, 0], *leaves)
         )
@@ -339,8 +339,8 @@ def _slopes(
         slopes, values = derivative(twice, has_aux=True)(x.ravel())
         return values, slopes
 
-    found: tuple[jax.Array, jax.Array] = _mapped(both, x, z)
-    return found
+    values_and_slopes: tuple[jax.Array, jax.Array] = _mapped(both, x, z)
+    return values_and_slopes
 
 
 def _sums(

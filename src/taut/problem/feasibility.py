@@ -76,9 +76,9 @@ def check_feasible(problem: Problem) -> None:
     """
     if problem.constraints.takes_data or problem in _feasible:
         return
-    found = find_feasible(problem)
-    if found.proven:
-        raise NoFeasibleDecision(found.least_violating, found.violation, found.bound)
+    search = find_feasible(problem)
+    if search.proven:
+        raise NoFeasibleDecision(search.least_violating, search.violation, search.bound)
     _feasible.add(problem)
 
 

@@ -142,10 +142,12 @@ def linked(problem: Problem, stream: Stream, decisions: Array, first: Any) -> Ar
 def shared_start(problem: Problem, score: Problem | None, first: jax.Array) -> jax.Array | None:
     """Return the decision before round 1 of the problem that is played and the one that scores;
     None if neither needs it."""
-    needing = [one for one in (problem, score) if one is not None and one.previous]
+    needing = [
+        candidate for candidate in (problem, score) if candidate is not None and candidate.previous
+    ]
     if not needing:
         return None
-    stated = [one.start for one in needing if one.start is not None]
+    stated = [candidate.start for candidate in needing if candidate.start is not None]
     if len(stated) == 2 and not np.array_equal(stated[0], stated[1]):
         raise ValueError(
             f"score: got a problem with start={stated[1]}; expected {stated[0]}, as the played "

@@ -415,9 +415,9 @@ def _check_announced(problem: Problem) -> None:
         traced("announced(x)", "announced", "announced", lambda y: announced.values(y, None), x)
 
 
-def _completed(problem: Problem, given: Constants) -> Constants:
+def _completed(problem: Problem, constants: Constants) -> Constants:
     """Add the constants that follow from the domain and from the number of constraints."""
-    known = given
+    known = constants
     if known.radius is None:
         if float(problem.domain.radius) == 0:
             raise ValueError(
@@ -461,9 +461,9 @@ def _implied(known: Constants, name: str, value: float, source: str) -> Constant
     )
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(entry: Any, other: Any) -> bool:
     """Return whether two entries of the key of `names_for` are the same."""
-    return one is other or (isinstance(one, tuple) and one == other)
+    return entry is other or (isinstance(entry, tuple) and entry == other)
 
 
 def _satisfied(x: jax.Array) -> float:
@@ -536,24 +536,24 @@ def _start(domain: Domain, previous: bool, start: Any) -> Array | None:
             "start: got a decision for a problem without memory; expected it only with "
             "previous=True"
         )
-    given = arguments.finite("start", start)
-    if given.shape != domain.shape:
+    decision = arguments.finite("start", start)
+    if decision.shape != domain.shape:
         raise ValueError(
-            f"start: got shape {given.shape}; expected {domain.shape}, that of the domain"
+            f"start: got shape {decision.shape}; expected {domain.shape}, that of the domain"
         )
-    if not np.asarray(domain.contains(jnp.asarray(given, default_float()))):
+    if not np.asarray(domain.contains(jnp.asarray(decision, default_float()))):
         raise ValueError(
             f"start: got {arguments.shown(start)}, outside the domain; expected a decision inside"
         )
-    return np.asarray(given, float)
+    return np.asarray(decision, float)
 
 
-def _names(argument: str, given: Sequence[str] | None, count: int | None) -> tuple[str, ...] | None:
-    if given is None:
+def _names(argument: str, texts: Sequence[str] | None, count: int | None) -> tuple[str, ...] | None:
+    if texts is None:
         return None
-    if isinstance(given, str):
-        raise TypeError(f"{argument}: got {given!r}; expected a list of names")
-    names = tuple(map(str, given))
+    if isinstance(texts, str):
+        raise TypeError(f"{argument}: got {texts!r}; expected a list of names")
+    names = tuple(map(str, texts))
     if count is not None and len(names) != count:
         raise ValueError(f"{argument}: got {len(names)} names; expected {count}")
     if len(set(names)) < len(names):

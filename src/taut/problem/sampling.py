@@ -95,8 +95,8 @@ def _rounds_in_turn(stream: Adversary, decisions: jax.Array, keys: jax.Array) ->
         lambda a: jnp.asarray(a, floating if a.dtype.kind == "f" else None), stream.state
     )
 
-    def one(state: Any, given: Any) -> Any:
-        after, z = stream.function(state, *given)
+    def one(state: Any, inputs: Any) -> Any:
+        after, z = stream.function(state, *inputs)
         return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state), z
 
     rounds = jnp.arange(1, len(decisions) + 1, dtype=jnp.int32)

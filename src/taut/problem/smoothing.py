@@ -141,7 +141,7 @@ def smoothing_gap(function: Callable[..., Any], width: float, *args: Any, **keyw
 
     def analyse(unknown: list[Any]) -> None:
         rest = iter(unknown)
-        filled = [leaf if given else next(rest) for given, leaf in zip(known, leaves, strict=True)]
+        filled = [leaf if fixed else next(rest) for fixed, leaf in zip(known, leaves, strict=True)]
         outputs, tree = _Smoother(1.0, measure=True).trace(
             function, *jax.tree_util.tree_unflatten(structure, filled)
         )
@@ -160,7 +160,7 @@ def smoothing_gap(function: Callable[..., Any], width: float, *args: Any, **keyw
             )
         )
 
-    jax.eval_shape(analyse, [leaf for given, leaf in zip(known, leaves, strict=True) if not given])
+    jax.eval_shape(analyse, [leaf for fixed, leaf in zip(known, leaves, strict=True) if not fixed])
     return result[0]
 
 
@@ -191,9 +191,9 @@ def _constant(array: Any) -> Value:
     return Value(array, constant=True, low=-_largest(-1, array))
 
 
-def _value(one: Any) -> Value:
+def _value(operand: Any) -> Value:
     """What is known of an operand; literals and constants of a program come as they are."""
-    return one if isinstance(one, Value) else _constant(one)
+    return operand if isinstance(operand, Value) else _constant(operand)
 
 
 def _largest(sign: int, array: Any) -> float:
@@ -370,8 +370,8 @@ class _Smoother:
             outputs = self.run(called(equation), inputs, live)
             self.trusted = outside
             if self.rounded == before:  # keep the call, with its own derivative rule if it has one
-                kept = zip(outputs, _bind(equation, arrays), strict=True)
-                outputs = [v if v.constant else replace(v, array=array) for v, array in kept]
+                pairs = zip(outputs, _bind(equation, arrays), strict=True)
+                outputs = [v if v.constant else replace(v, array=array) for v, array in pairs]
             return outputs
         if name == "select_n" and inputs[0].constant and len(np.unique(arrays[0])) == 1:
             return [inputs[1 + int(np.ravel(arrays[0])[0])]]

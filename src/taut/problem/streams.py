@@ -304,8 +304,8 @@ def _check_numbers(what: str, leaf: Array, path: str) -> None:
 
 
 def _leaves(data: Any) -> list[tuple[str, Any]]:
-    found = jax.tree_util.tree_flatten_with_path(data)[0]
-    return [(f" at {jax.tree_util.keystr(path)}" if path else "", leaf) for path, leaf in found]
+    leaves = jax.tree_util.tree_flatten_with_path(data)[0]
+    return [(f" at {jax.tree_util.keystr(path)}" if path else "", leaf) for path, leaf in leaves]
 
 
 def required_arguments(function: Callable[..., Any]) -> int:

@@ -90,12 +90,12 @@ class _Names:
 
 
 def looks_up_names(
-    function: Callable[[Any, Any], Any], x: Any, given: Callable[[Any, Any], Any]
+    function: Callable[[Any, Any], Any], x: Any, make_data: Callable[[Any, Any], Any]
 ) -> bool:
     """Return whether a function of a decision and data asks for data by name, before anything
-    else; `given` makes its second argument from data and a decision."""
+    else; `make_data` makes its second argument from data and a decision."""
     try:
-        jax.eval_shape(lambda x: function(x, given(_Names(), x)), x)
+        jax.eval_shape(lambda x: function(x, make_data(_Names(), x)), x)
     except _LookedUp:
         return True
     except Exception:  # whatever a user's function raises when it gets something else

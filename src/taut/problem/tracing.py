@@ -83,13 +83,13 @@ def traced(
             called, argument, problem, "Use jax.numpy functions such as jnp.sqrt, and x.astype"
         ) from error
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
-        given = (
+        inputs = (
             f"a decision of shape {tuple(values[-2].shape)}"
             if reveals
             else _given(*values, of_stream=data_argument == "stream")
         )
         raise ValueError(
-            f"{data_argument}: {called} raised {type(error).__name__} when called with {given}: "
+            f"{data_argument}: {called} raised {type(error).__name__} when called with {inputs}: "
             f"{_first_lines(error)}"
         ) from error
 

@@ -182,7 +182,7 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         raise ValueError("its header describes several learners")
     lead = (len(learners), seeds) if header["swept"] else (seeds,)
     decision = arrays["final"].shape[len(lead) :]
-    kept = (*lead, horizon // every)
+    recorded = (*lead, horizon // every)
     constraints = arrays["total_excess"].shape[-1:]
     shapes: dict[str, tuple[int, ...]] = {
         labels.INDEX: (horizon,),
@@ -190,9 +190,9 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         "first": decision,
         "loss": (*lead, horizon),
         "excess": (*lead, horizon),
-        "decisions": (*kept, *decision),
+        "decisions": (*recorded, *decision),
         **{
-            name: (*kept, *arrays[name].shape[-1:])
+            name: (*recorded, *arrays[name].shape[-1:])
             for name in ("multipliers", "weights")
             if name in arrays
         },
@@ -227,10 +227,10 @@ def _keys(numbers: Any, seeds: int) -> jax.Array | None:
         return None
     shaped = type(numbers) is list and len(numbers) == seeds
     if not shaped or not all(
-        type(one) is list and [type(word) for word in one] == [int, int] for one in numbers
+        type(pair) is list and [type(word) for word in pair] == [int, int] for pair in numbers
     ):
         raise ValueError(f"its random keys are not {seeds} pairs of whole numbers")
-    if not all(0 <= word < 2**32 for one in numbers for word in one):
+    if not all(0 <= word < 2**32 for pair in numbers for word in pair):
         raise ValueError("its random keys are not numbers of 32 bits")
     return wrapped_key(jnp.asarray(np.asarray(numbers, np.uint32)))
 

@@ -46,14 +46,14 @@ def _per_round(run: Run) -> dict[str, Array]:
             'what: got "rounds" of a run that recorded neither loss nor excess; expected '
             'simulate(..., record=("loss", "excess")), or what="totals"'
         )
-    found = {
+    values = {
         name: value
         for name, value in (("loss", run.loss), ("excess", run.excess))
         if value is not None
     }
     if run.excess is not None:
-        found["violation"] = np.maximum(run.excess, 0)
-    return found
+        values["violation"] = np.maximum(run.excess, 0)
+    return values
 
 
 def _kept(run: Run, what: str) -> dict[str, Array]:

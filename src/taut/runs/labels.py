@@ -41,23 +41,23 @@ def add(run: Run, data: xarray.Dataset) -> xarray.Dataset:
 
 def header(run: Run) -> dict[str, Any]:
     """Return what a file's header says of the labels; nothing if there are none."""
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     for name in ("constraint_names", "coordinate_names"):
         if getattr(run, name) is not None:
-            found[name] = list(getattr(run, name))
+            entries[name] = list(getattr(run, name))
     if run.index is not None:
         index = run.index
-        found["index"] = {
+        entries["index"] = {
             "name": None if index.name is None else str(index.name),
             "dtype": str(index.dtype),
         }
         if not _numeric(index):
-            found["index"]["text"] = [str(entry) for entry in index]
+            entries["index"]["text"] = [str(entry) for entry in index]
         if getattr(index, "tz", None) is not None:
-            found["index"]["tz"] = str(index.tz)
+            entries["index"]["tz"] = str(index.tz)
         if getattr(index, "freqstr", None) is not None:
-            found["index"]["freq"] = index.freqstr
-    return found
+            entries["index"]["freq"] = index.freqstr
+    return entries
 
 
 def write(run: Run, data: xarray.Dataset) -> xarray.Dataset:
@@ -73,13 +73,13 @@ def read(
 ) -> dict[str, Any]:
     """Return the labels in a file as arguments of `Run`; ValueError, TypeError or KeyError if they
     do not fit."""
-    found: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
     for name, count in (("constraint_names", constraints), ("coordinate_names", size)):
         if name in head:
-            found[name] = tuple(_texts(head[name], count))
+            labels[name] = tuple(_texts(head[name], count))
     if "index" in head:
-        found["index"] = _index(head["index"], arrays.get(INDEX), horizon)
-    return found
+        labels["index"] = _index(head["index"], arrays.get(INDEX), horizon)
+    return labels
 
 
 def _index(about: dict[str, Any], values: Array | None, horizon: int) -> Any:
@@ -114,7 +114,7 @@ def _texts(values: Any, count: int) -> list[str]:
     if (
         not isinstance(values, list)
         or len(values) != count
-        or not all(isinstance(one, str) for one in values)
+        or not all(isinstance(label, str) for label in values)
     ):
         raise ValueError(f"its labels are not {count} texts")
     return values

@@ -56,8 +56,8 @@ def measured(run: Run, best: Any = None) -> dict[str, Array]:
     run as well.
     """
     name = "policy regret" if run.problem is not None and run.problem.previous else "regret"
-    found = {} if best is None else {name: regret(run, best)}
-    return found | {
+    regrets = {} if best is None else {name: regret(run, best)}
+    return regrets | {
         "violation": violation(run),
         "squared violation": squared_violation(run),
         "peak violation": peak_violation(run),

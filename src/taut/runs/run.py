@@ -307,14 +307,14 @@ class Run(Displayed):
         lead = ("learner", "seed") if self.swept else ("seed",)
         axes = tuple(f"axis_{i}" for i in range(self.final.ndim - len(lead)))
         rounds = np.arange(1, self.horizon + 1)
-        kept = rounds[self.every - 1 :: self.every]
+        kept_rounds = rounds[self.every - 1 :: self.every]
         out = xr.Dataset(attrs={"taut": json.dumps(run_file.header(self))})
         for name, dims, coords in (
             ("loss", ("round",), {"round": rounds}),
             ("excess", ("round",), {"round": rounds}),
-            ("decisions", ("kept_round", *axes), {"kept_round": kept}),
-            ("multipliers", ("kept_round", "played_constraint"), {"kept_round": kept}),
-            ("weights", ("kept_round", "expert"), {"kept_round": kept}),
+            ("decisions", ("kept_round", *axes), {"kept_round": kept_rounds}),
+            ("multipliers", ("kept_round", "played_constraint"), {"kept_round": kept_rounds}),
+            ("weights", ("kept_round", "expert"), {"kept_round": kept_rounds}),
         ):
             value = getattr(self, name)
             if value is not None:

@@ -79,8 +79,8 @@ def _values(problem: Problem, points: Array, stream: Stream) -> dict[str, Array]
         if data is not None:
             parts["losses"] = loss_evaluation(problem).values(at, data).ravel()
         if data is not None or not problem.constraints.takes_data:
-            given = data if problem.constraints.takes_data else None
-            values = constraint_evaluation(problem).values(at, given)
+            round_data = data if problem.constraints.takes_data else None
+            values = constraint_evaluation(problem).values(at, round_data)
             # Two numbers for each decision and round, however many constraints there are.
             pair = [values.max(axis=-1).ravel(), values.sum(axis=-1).ravel()]
             parts["constraint values"] = np.concatenate(pair)

@@ -76,8 +76,8 @@ class ChunkTotals(NamedTuple):
     def zero(cls, constraints: int, dtype: Any) -> ChunkTotals:
         """Return the totals of no rounds."""
         wide = jnp.promote_types(dtype, default_float())  # 64 bits where JAX has them
-        each, one = Sum.zero((constraints,), wide), Sum.zero((), wide)
-        return cls(one, each, each, each, jnp.zeros((constraints,), dtype), one, one, one)
+        each, total = Sum.zero((constraints,), wide), Sum.zero((), wide)
+        return cls(total, each, each, each, jnp.zeros((constraints,), dtype), total, total, total)
 
     def add(self, terms: Terms) -> ChunkTotals:
         """Return the totals with one more round. With a single constraint, those of the largest are
@@ -100,10 +100,10 @@ class ChunkTotals(NamedTuple):
         loss, values, errors = self.loss.value, [], []
         for name, total in self._asdict().items():
             if name != "peak":
-                one = total.value.ndim == loss.ndim  # without an axis for the constraints
-                values.append(total.value[..., None] if one else total.value)
+                scalar = total.value.ndim == loss.ndim  # without an axis for the constraints
+                values.append(total.value[..., None] if scalar else total.value)
                 if total.error is not None:
-                    errors.append(total.error[..., None] if one else total.error)
+                    errors.append(total.error[..., None] if scalar else total.error)
         return xp.concatenate([*values, *errors, self.peak.astype(loss.dtype)], axis=-1)
 
 

@@ -51,7 +51,7 @@ class Sweep(Displayed):
     def __getitem__(self, name: str) -> Run:
         """Return the run of a cell, with its problem and stream, so that it has a certificate."""
         arguments.one_of("name", name, self.names)
-        failed = next((one for one in self.failed if one.name == name), None)
+        failed = next((failure for failure in self.failed if failure.name == name), None)
         if failed is not None:
             raise failed.exception or RuntimeError(str(failed))
         played, cell = self._played[name], self._ready[name]
@@ -112,10 +112,13 @@ class Sweep(Displayed):
         if self.folder is not None:
             facts.append(("folder", str(self.folder)))
         if self.environments:
-            hosts = {str(one["host"]) for one in self.environments}
+            hosts = {str(environment["host"]) for environment in self.environments}
             processes = counted(len(self.environments), "process", "processes")
             facts.append(("workers", f"{processes} on {counted(len(hosts), 'machine')}"))
-        shown = [(one.name, one.kind, one.message.split("\n")[0]) for one in self.failed[:10]]
+        shown = [
+            (failure.name, failure.kind, failure.message.split("\n")[0])
+            for failure in self.failed[:10]
+        ]
         columns = ("failed cell", "error", "message")
         grids = [Grid(columns, tuple(shown), left=columns)] if shown else []
         notes = list(self.notes)

@@ -78,17 +78,19 @@ class Played:
 
     def run(self) -> Run:
         """Return the run, without problem and stream."""
-        kept = {name: array for name, array in self.arrays.items() if not name.startswith(MEASURE)}
-        return Run(**run_file.run_fields(self.header, kept))
+        arrays = {
+            name: array for name, array in self.arrays.items() if not name.startswith(MEASURE)
+        }
+        return Run(**run_file.run_fields(self.header, arrays))
 
     def brief(self) -> Played:
         """Return the same without records of single rounds, which stay in the file."""
-        kept = {
+        arrays = {
             name: array
             for name, array in self.arrays.items()
             if name not in (*run_file.RECORDS, labels.INDEX)
         }
-        return Played(self.header, kept, self.seconds)
+        return Played(self.header, arrays, self.seconds)
 
 
 def run_arrays(run: Run, measures: Mapping[str, Array]) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -118,14 +120,14 @@ def measured(run: Run, measure: Any) -> dict[str, Array]:
     """Return what a user's function measures of a run, checked."""
     if measure is None:
         return {}
-    found = measure(run)
-    if not isinstance(found, Mapping):
+    result = measure(run)
+    if not isinstance(result, Mapping):
         raise TypeError(
-            f"measure: got a result of class {type(found).__name__}; expected a dictionary of "
+            f"measure: got a result of class {type(result).__name__}; expected a dictionary of "
             "numbers or arrays"
         )
     arrays = {}
-    for name, value in found.items():
+    for name, value in result.items():
         array = np.asarray(value)
         if not isinstance(name, str) or not name or array.dtype.kind not in "fiub":
             raise TypeError(
@@ -185,8 +187,8 @@ class Store:
             if header["cell"] != identity or header["cell_format"] != FORMAT:
                 raise ValueError("it belongs to another cell")
             seconds = float(header["seconds"])
-            found = Played(header, arrays, seconds)
-            found.run()  # checks that header and arrays fit together
+            played = Played(header, arrays, seconds)
+            played.run()  # checks that header and arrays fit together
             finite = all(
                 np.isfinite(array).all()
                 for name, array in arrays.items()
@@ -194,7 +196,7 @@ class Store:
             )
             if not finite or not 0 <= seconds < np.inf or not set(record) <= arrays.keys():
                 raise ValueError("it is not the result of a simulation")
-            return found
+            return played
         except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
             LOG.warning("%s is not a complete result of this cell (%s)", path, error)
             return None
@@ -208,12 +210,12 @@ class Store:
     def failure(self, identity: str) -> dict[str, Any] | None:
         """Return the noted failure of a cell."""
         try:
-            found = json.loads(
+            note = json.loads(
                 storage.read_file(self._failure(identity), "folder", "a note of a failure")
             )
         except (OSError, ValueError, RecursionError):
             return None
-        return found if isinstance(found, dict) else None
+        return note if isinstance(note, dict) else None
 
     def _failure(self, identity: str) -> Path:
         return self.folder / "failed" / f"{identity}.json"
@@ -222,10 +224,10 @@ class Store:
 INDEX = "index.parquet"
 
 
-def write_index(store: Store, found: Sweep) -> None:
+def write_index(store: Store, sweep: Sweep) -> None:
     """Write the table of a sweep, if pandas and pyarrow are installed."""
     try:
-        frame = found.to_pandas()
+        frame = sweep.to_pandas()
         for name in frame:
             values = frame[name].dropna()
             if len(set(map(type, values))) > 1:  # a column of Parquet has one type

@@ -161,7 +161,7 @@ def _named(cells: Any) -> dict[str, Cell]:
             f"cells: got {arguments.shown(cells)}; expected a list of taut.Cell(learner, problem, "
             "stream)"
         )
-    found: dict[str, Cell] = {}
+    named: dict[str, Cell] = {}
     for i, cell in enumerate(cells):
         if not isinstance(cell, Cell):
             raise TypeError(
@@ -169,27 +169,27 @@ def _named(cells: Any) -> dict[str, Cell]:
                 "problem, stream)"
             )
         name = str(i) if cell.name is None else cell.name
-        if name in found:
+        if name in named:
             raise ValueError(f"cells: got two cells called {name!r}; expected names that differ")
-        found[name] = cell
-    if not found:
+        named[name] = cell
+    if not named:
         raise ValueError("cells: got none; expected at least one taut.Cell")
-    return found
+    return named
 
 
 def _ready(named: dict[str, Cell], store: Store | None) -> dict[str, Ready]:
     """Return the cells with their arguments checked, and with the names of their files if there is
     a folder."""
     shared: dict[Any, Any] = {}
-    known, found = Identities(), {}
+    known, prepared = Identities(), {}
     for number, (name, cell) in enumerate(named.items()):
         try:
             ready = prepare(cell, shared, name)
-            found[name] = ready if store is None else replace(ready, identity=known.of(ready))
+            prepared[name] = ready if store is None else replace(ready, identity=known.of(ready))
         except Exception as error:  # it is raised again with the name of its cell
             error.add_note(f"This happened for cell {number}, called {name!r}.")
             raise
-    return found
+    return prepared
 
 
 def _store(folder: str | Path | None) -> Store | None:
@@ -209,13 +209,13 @@ def _known(
     """Return what an earlier call has played, and what failed then and is not played again."""
     played, failures = {}, {}
     for name, cell in ready.items():
-        found = store.read(cell.identity, cell.kept)
-        noted = None if retry or found is not None else store.failure(cell.identity)
-        if found is not None:
-            played[name] = found.brief()
+        stored = store.read(cell.identity, cell.kept)
+        noted = None if retry or stored is not None else store.failure(cell.identity)
+        if stored is not None:
+            played[name] = stored.brief()
         elif noted is not None:
-            told: dict[str, Any] = {part: str(noted.get(part, "")) for part in NOTED}
-            failures[name] = Failure(name, **told)
+            parts: dict[str, Any] = {part: str(noted.get(part, "")) for part in NOTED}
+            failures[name] = Failure(name, **parts)
     return played, failures
 
 

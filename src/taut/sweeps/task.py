@@ -68,15 +68,15 @@ class Failure:
     @classmethod
     def of(cls, name: str, error: BaseException, where: str = "", pickled: bool = False) -> Failure:
         """Describe the exception of a cell."""
-        kept: bytes | BaseException | None = error
+        exception: bytes | BaseException | None = error
         if pickled:
             try:
-                kept = pickle.dumps(error)
-                pickle.loads(kept)
+                exception = pickle.dumps(error)
+                pickle.loads(exception)
             except Exception:  # many exceptions cannot be restored from their arguments
-                kept = None
+                exception = None
         text = "".join(traceback.format_exception(error))
-        return cls(name, type(error).__name__, str(error), text, where, kept)
+        return cls(name, type(error).__name__, str(error), text, where, exception)
 
     def received(self) -> Failure:
         """Return the failure as this process sees it."""
@@ -110,8 +110,8 @@ def versions() -> dict[str, str]:
     """Return the versions that must agree, because other ones compute other bits or cannot read the
     pickles."""
     python = ".".join(map(str, sys.version_info[:2]))
-    found = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
-    return {"python": python, "taut": engine.VERSION, "taut's source": numerics(), **found}
+    packages = {name: metadata.version(name) for name in ("jax", "jaxlib", "numpy")}
+    return {"python": python, "taut": engine.VERSION, "taut's source": numerics(), **packages}
 
 
 def environment() -> dict[str, Any]:
@@ -131,11 +131,11 @@ def _prepared(wanted: Mapping[str, Any]) -> Iterator[None]:
     """Set up JAX in this thread as in the process that began the sweep, or raise an error if that
     is impossible."""
     engine.require_jax()
-    found = versions()
+    here = versions()
     other = [
-        f"{name} {found[name]} instead of {known}"
+        f"{name} {here[name]} instead of {known}"
         for name, known in wanted["versions"].items()
-        if found[name] != known
+        if here[name] != known
     ]
     if other:
         raise RuntimeError(
@@ -227,11 +227,11 @@ def play_task(
         cells, outcomes = [], []
         for part in parts:
             try:
-                found = {
+                objects = {
                     name: _interned(wanted["x64"], key, blobs[key])
                     for name, key in part["objects"].items()
                 }
-                cells.append(Ready(**({"score": None} | found), **pickle.loads(part["rest"])))
+                cells.append(Ready(**({"score": None} | objects), **pickle.loads(part["rest"])))
             except Exception as error:  # whatever a user's module raises when it is imported here
                 failure = Failure.of(part["name"], error, platform.node(), pickled=True)
                 outcomes.append(Outcome(part["name"], failure=failure))

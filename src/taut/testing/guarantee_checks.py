@@ -31,24 +31,24 @@ from .problems import ROUNDS, KnownProblem
 def check_assumptions_are_known(card: Card, problems: Sequence[KnownProblem]) -> None:
     """Every guarantee names a known quantity, a source, and assumptions that a certificate can look
     up."""
-    names = {str(one) for one in Assumes} | set(SYMBOLS)
+    names = {str(assumption) for assumption in Assumes} | set(SYMBOLS)
     for known in problems:
         problem = as_played(card, known.problem)
-        for one in tuned(card, known).guarantees(setting_of(problem), ROUNDS):
+        for guarantee in tuned(card, known).guarantees(setting_of(problem), ROUNDS):
             require(
-                one.quantity in QUANTITIES,
-                f"a guarantee must be about one of {QUANTITIES}; got {one.quantity!r}",
+                guarantee.quantity in QUANTITIES,
+                f"a guarantee must be about one of {QUANTITIES}; got {guarantee.quantity!r}",
             )
-            require(one.source, "a guarantee must name its theorem")
+            require(guarantee.source, "a guarantee must name its theorem")
             require(
-                (one.bound is None) == bool(one.reason),
+                (guarantee.bound is None) == bool(guarantee.reason),
                 "a guarantee has a bound, or a reason why there is none",
             )
-            unknown = set(one.assumptions) - names
+            unknown = set(guarantee.assumptions) - names
             require(
                 not unknown,
-                f"{one.source}: unknown assumptions {sorted(unknown)}; use Assumes or the name of "
-                "a constant",
+                f"{guarantee.source}: unknown assumptions {sorted(unknown)}; use Assumes or the "
+                "name of a constant",
             )
 
 
@@ -74,15 +74,15 @@ def check_bounds_hold_against_adversaries(card: Card, problems: Sequence[KnownPr
 def _check_bounds(card: Card, known: KnownProblem, run: Run, data: Any) -> None:
     problem = as_played(card, known.problem)
     measured = metrics.measured(run, known.optimum(data))
-    for one in tuned(card, known).guarantees(setting_of(problem), run.horizon):
-        if one.bound is None:
+    for guarantee in tuned(card, known).guarantees(setting_of(problem), run.horizon):
+        if guarantee.bound is None:
             continue
-        value = measured[one.quantity]
-        worst = float(np.mean(value) if one.expected else np.max(value))
+        value = measured[guarantee.quantity]
+        worst = float(np.mean(value) if guarantee.expected else np.max(value))
         require(
-            worst <= one.bound + 1e-9 * (1 + abs(one.bound)),
-            f"{known.name}: {one.quantity} is {worst:.6g}, above the bound {one.bound:.6g} of "
-            f"{one.source}",
+            worst <= guarantee.bound + 1e-9 * (1 + abs(guarantee.bound)),
+            f"{known.name}: {guarantee.quantity} is {worst:.6g}, above the bound "
+            f"{guarantee.bound:.6g} of {guarantee.source}",
         )
 
 

@@ -67,11 +67,11 @@ class KnownProblem:
         this key."""
         keys = jax.random.split(key, len(decisions))
         rounds = jnp.arange(1, decisions.shape[1] + 1, dtype=jnp.int32)
-        one = jax.vmap(
+        of_seed = jax.vmap(
             lambda t, x, k: self.reveal(t, x, jax.random.fold_in(k, t)), in_axes=(0, 0, None)
         )
         return jax.tree.map(
-            np.asarray, jax.jit(jax.vmap(one, in_axes=(None, 0, 0)))(rounds, decisions, keys)
+            np.asarray, jax.jit(jax.vmap(of_seed, in_axes=(None, 0, 0)))(rounds, decisions, keys)
         )
 
 

@@ -75,18 +75,18 @@ def short(calls: oracles.Calls) -> str:
 
 def groups(boards: tuple[Board, ...]) -> list[tuple[str, tuple[Board, ...]]]:
     """The streams by setting, those to which nearly every method applies together."""
-    ranked = [one for one in boards if one.stream.ranked]
-    general = tuple(one for one in ranked if one.stream.setting in GENERAL)
-    found = [("convex losses, fixed and changing constraints", general)] if general else []
-    rest = [one for one in ranked if one.stream.setting not in GENERAL]
+    ranked = [board for board in boards if board.stream.ranked]
+    general = tuple(board for board in ranked if board.stream.setting in GENERAL)
+    listed = [("convex losses, fixed and changing constraints", general)] if general else []
+    rest = [board for board in ranked if board.stream.setting not in GENERAL]
     for setting in dict.fromkeys(map(_setting, rest)):
-        found.append((setting, tuple(one for one in rest if _setting(one) == setting)))
-    return found
+        listed.append((setting, tuple(board for board in rest if _setting(board) == setting)))
+    return listed
 
 
-def _setting(one: Board) -> str:
+def _setting(board: Board) -> str:
     """The setting of a stream. Recorded requests are requests, because other methods play them."""
-    return "requests" if one.stream.request_first else one.stream.setting
+    return "requests" if board.stream.request_first else board.stream.setting
 
 
 def row_of(standing: Standing, title: str, group: Sequence[Board], costs: Costs) -> dict[str, Any]:
@@ -155,9 +155,12 @@ def text(folder: Path) -> str:
     """Return the leaderboards for a terminal, at most 80 columns wide."""
     lines, costs = [], Costs(folder)
     for title, group in groups(boards_of(stored.read_all(folder))):
-        lines.append(f"{title}: {', '.join(one.stream.name for one in group)}")
-        shown = (cells(row_of(one, title, group, costs)) for one in leaderboard(group).standings)
-        rows = tuple(tuple(found[name] for name in TERMINAL) for found in shown)
+        lines.append(f"{title}: {', '.join(board.stream.name for board in group)}")
+        shown = (
+            cells(row_of(standing, title, group, costs))
+            for standing in leaderboard(group).standings
+        )
+        rows = tuple(tuple(texts[name] for name in TERMINAL) for texts in shown)
         lines += [Grid(TERMINAL, rows, left=("learner",)).text(terminal_width(WIDEST)), ""]
     return "\n".join(lines)
 

@@ -54,30 +54,30 @@ def payload(folder: Path, site: str = "") -> dict[str, Any]:
         )
     results = stored.read_all(folder)
     boards = boards_of(results)
-    names = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
+    names = list(dict.fromkeys(line.learner for board in boards for line in board.lines))
     costs = Costs(folder)
     return {
         "version": VERSION,
         "suite": suite.NAME,
         "run": stored.read_json(folder / stored.MACHINE),
-        "seeds": max(one.seeds for one in results.values()),
+        "seeds": max(result.seeds for result in results.values()),
         "targets": [len(statistics.TARGETS), *map(float, statistics.TARGETS[[0, -1]])],
         "factors": list(FACTORS),
         "cells": len(results),
-        "bounds": sum(len(one.bounds) for one in results.values()),
+        "bounds": sum(len(result.bounds) for result in results.values()),
         "taus": _rounded(TAUS),
         "families": [
-            {"name": one.name, "title": one.title, "colour": one.colour}
-            for one in (*FAMILIES, OTHERS)
+            {"name": family.name, "title": family.title, "colour": family.colour}
+            for family in (*FAMILIES, OTHERS)
         ],
-        "streams": [_stream(one, site) for one in boards],
+        "streams": [_stream(board, site) for board in boards],
         "learners": {name: _learner(name, site, costs) for name in names},
         "groups": _groups(costs, results, boards),
-        "boards": {one.stream.name: _lines(costs, results, one) for one in boards},
+        "boards": {board.stream.name: _lines(costs, results, board) for board in boards},
         "broken": [
-            f"{one.learner} on {one.stream}, T = {one.horizon}: {text}"
-            for one in results.values()
-            for text in one.broken
+            f"{result.learner} on {result.stream}, T = {result.horizon}: {text}"
+            for result in results.values()
+            for text in result.broken
         ],
         "left_out": [
             [*at.split(" / "), why]
@@ -143,7 +143,7 @@ def _html(data: str) -> str:
 def _groups(costs: Costs, results: Rows, boards: tuple[Board, ...]) -> list[dict[str, Any]]:
     """The boards of the page. Each has a view per number of rounds, and one of the best of the
     grid."""
-    horizons = sorted({one.horizon for one in results.values() if one.variant == THEORY})
+    horizons = sorted({result.horizon for result in results.values() if result.variant == THEORY})
     by_horizon = {T: dict(groups(boards_of(results, horizon=T))) for T in horizons}
     tuned = dict(groups(boards_of(results, tuned=True)))
     listed = []
@@ -167,7 +167,7 @@ def _view(costs: Costs, group: Sequence[Board]) -> dict[str, Any]:
         np.stack([values[:, s, :count].mean(axis=1) for s, count in enumerate(field.seeds)], axis=1)
         for values in (field.regret, field.violation)
     ]
-    ranked = [one.learner for one in table.ranked]
+    ranked = [standing.learner for standing in table.ranked]
     factors = {
         "pair": statistics.pair_factors(*means),
         "sum": statistics.ratios(means[0] + means[1]),
@@ -178,8 +178,8 @@ def _view(costs: Costs, group: Sequence[Board]) -> dict[str, Any]:
         name: statistics.profile(values, weights, TAUS).tolist() for name, values in factors.items()
     }
     return {
-        "streams": [[one.stream.name, one.horizon] for one in group],
-        "rows": [_standing(costs, group, one) for one in table.standings],
+        "streams": [[board.stream.name, board.horizon] for board in group],
+        "rows": [_standing(costs, group, standing) for standing in table.standings],
         "difference": number(table.difference),
         "friedman": number(table.friedman),
         # the share of samples in which a learner is better than each of them
@@ -191,25 +191,27 @@ def _view(costs: Costs, group: Sequence[Board]) -> dict[str, Any]:
     }
 
 
-def _standing(costs: Costs, group: Sequence[Board], one: Standing) -> dict[str, Any]:
-    spent = costs.microseconds(group, one.learner)
+def _standing(costs: Costs, group: Sequence[Board], standing: Standing) -> dict[str, Any]:
+    spent = costs.microseconds(group, standing.learner)
     return {
-        "name": one.learner,
-        "rank": one.rank,
-        "ranks": list(one.ranks),
-        "hit": _interval(one.score),
-        "missed": _rounded([one.missed_regret, one.missed_violation, one.missed_both]),
-        "mean_rank": number(one.mean_rank),
-        "same": number(one.same),
-        "streams": one.streams,
-        "columns": {name: number(value) for name, value in one.columns.items()},
+        "name": standing.learner,
+        "rank": standing.rank,
+        "ranks": list(standing.ranks),
+        "hit": _interval(standing.score),
+        "missed": _rounded(
+            [standing.missed_regret, standing.missed_violation, standing.missed_both]
+        ),
+        "mean_rank": number(standing.mean_rank),
+        "same": number(standing.same),
+        "streams": standing.streams,
+        "columns": {name: number(value) for name, value in standing.columns.items()},
         "microseconds": None if spent is None else number(spent),
-        "headline": one.headline,
+        "headline": standing.headline,
     }
 
 
-def _stream(one: Board, site: str) -> dict[str, Any]:
-    stream = one.stream
+def _stream(board: Board, site: str) -> dict[str, Any]:
+    stream = board.stream
     entries, rows = stream.rows.domain.centre.size, stream.rows.constants.constraint_count or 1
     return {
         "name": stream.name,
@@ -223,7 +225,7 @@ def _stream(one: Board, site: str) -> dict[str, Any]:
         f"{stream.seeds or 'any number of'} seed{'' if stream.seeds == 1 else 's'}",
         "licence": stream.licence,
         "stream_version": stream.version,
-        "T": one.horizon,
+        "T": board.horizon,
         "comparator": stream.scored_comparator,
         "fixed": "" if stream.shifting is None else stream.comparator,
         "known": dict(stream.known),
@@ -231,13 +233,13 @@ def _stream(one: Board, site: str) -> dict[str, Any]:
         "violation": stream.scored,
         "ranked": stream.ranked,
         "frozen": suite.in_suite(stream),
-        "beaten": all(float(np.max(line.regret)) == 0 for line in one.lines),
+        "beaten": all(float(np.max(line.regret)) == 0 for line in board.lines),
     }
 
 
 def _learner(name: str, site: str, costs: Costs) -> dict[str, Any]:
     card, calls = known_card(name), costs.calls(name)
-    found = {
+    facts = {
         "title": name,
         "reference": "",
         "family": family_of(name).name,
@@ -249,8 +251,8 @@ def _learner(name: str, site: str, costs: Costs) -> dict[str, Any]:
         "paper": "",
     }
     if card is None:
-        return found
-    return found | {
+        return facts
+    return facts | {
         "title": card.title,
         "reference": card.reference,
         "cost": card.cost,
@@ -259,15 +261,16 @@ def _learner(name: str, site: str, costs: Costs) -> dict[str, Any]:
     }
 
 
-def _lines(costs: Costs, results: Rows, one: Board) -> dict[str, Any]:
+def _lines(costs: Costs, results: Rows, theory: Board) -> dict[str, Any]:
     """All learners on one stream."""
-    name = one.stream.name
+    name = theory.stream.name
     here = {key: result for key, result in results.items() if key[0] == name}
-    best = board(here, one.stream, tuned=True)
-    ahead = front(one.lines)
+    best = board(here, theory.stream, tuned=True)
+    ahead = front(theory.lines)
     return {
-        line.learner: _line(costs, here, one, best, line.learner) | {"front": line.learner in ahead}
-        for line in one.lines
+        line.learner: _line(costs, here, theory, best, line.learner)
+        | {"front": line.learner in ahead}
+        for line in theory.lines
     }
 
 
@@ -279,9 +282,9 @@ def _hit(stream: Stream, result: Result) -> float | None:
 
 
 def _line(
-    costs: Costs, results: Rows, one: Board, best: Board | None, learner: str
+    costs: Costs, results: Rows, theory: Board, best: Board | None, learner: str
 ) -> dict[str, Any]:
-    stream, line = one.stream, one[learner]
+    stream, line = theory.stream, theory[learner]
     horizons = sorted(
         T for s, name, variant, T in results if (s, name, variant) == (stream.name, learner, THEORY)
     )
@@ -319,8 +322,8 @@ def _line(
     }
 
 
-def _interval(one: Any) -> list[float | None]:
-    return [number(one.mean), number(one.low), number(one.high)]
+def _interval(interval: Any) -> list[float | None]:
+    return [number(interval.mean), number(interval.low), number(interval.high)]
 
 
 def _rounded(values: Any) -> list[float]:
@@ -373,5 +376,5 @@ def paper_of(reference: str) -> str:
     >>> paper_of("Yuan & Lamperski, NeurIPS 2018, Theorem 1")
     'https://arxiv.org/abs/1802.06472'
     """
-    found = [(reference.find(name), name) for name in PAPERS if name in reference]
-    return PAPERS[min(found)[1]] if found else ""
+    places = [(reference.find(name), name) for name in PAPERS if name in reference]
+    return PAPERS[min(places)[1]] if places else ""

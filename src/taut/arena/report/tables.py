@@ -27,10 +27,10 @@ def markdown(folder: Path) -> str:
     the grid, how the leader depends on choices, and streams."""
     results = stored.read_all(folder)
     boards, tuned = boards_of(results), boards_of(results, tuned=True)
-    seeds = max(one.seeds for one in results.values())
-    longest = max(one.horizon for one in boards)
-    broken = sum(len(one.broken) for one in results.values())
-    bounded = sum(len(one.bounds) for one in results.values())
+    seeds = max(result.seeds for result in results.values())
+    longest = max(board.horizon for board in boards)
+    broken = sum(len(result.broken) for result in results.values())
+    bounded = sum(len(result.bounds) for result in results.values())
     lines = [
         f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, "
         f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded."
@@ -46,13 +46,13 @@ def markdown(folder: Path) -> str:
         "| stream | family | what is decided | rounds | scored against | known | source |",
         "|---|---|---|---:|---|---|---|",
     ]
-    for one in boards:
-        stream = one.stream
+    for board in boards:
+        stream = board.stream
         known = "; ".join(f"{name}: {value}" for name, value in stream.known.items())
         facts = (
             stream.family,
             stream.title,
-            str(one.horizon),
+            str(board.horizon),
             stream.scored_comparator,
             known,
             stream.source,
@@ -63,7 +63,7 @@ def markdown(folder: Path) -> str:
 
 def _not_played(boards: tuple[Board, ...]) -> str:
     """A sentence about the streams without results; empty if there are none."""
-    played = {one.stream.name for one in boards}
+    played = {board.stream.name for board in boards}
     names = [markdown_code(name) for name in STREAMS if name not in played]
     return f" This run does not have the streams {', '.join(names)}." if names else ""
 
@@ -72,13 +72,13 @@ def _section(
     title: str, group: tuple[Board, ...], tuned: tuple[Board, ...], costs: Costs
 ) -> list[str]:
     """One leaderboard: representatives of families first, then everybody."""
-    names = ", ".join(markdown_code(one.stream.name) for one in group)
+    names = ", ".join(markdown_code(board.stream.name) for board in group)
     table = leaderboard(group)
     votes = len(set(table.families))
     lines = [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
     head = [f"| {' | '.join(DOCUMENTED)} |", "|---:|---|" + "---:|" * (len(DOCUMENTED) - 2)]
-    representatives = [one for one in table.standings if one.headline]
-    lines += [*head, *(_row(one, title, group, costs) for one in representatives), ""]
+    representatives = [standing for standing in table.standings if standing.headline]
+    lines += [*head, *(_row(standing, title, group, costs) for standing in representatives), ""]
     if len(table.ranked) > 1:
         lines += [
             f"Mean ranks are over {votes} famil{'y' if votes == 1 else 'ies'} of streams; two of "
@@ -88,10 +88,17 @@ def _section(
             "",
         ]
     lines += ["<details markdown><summary>All learners</summary>", "", *head]
-    lines += [*(_row(one, title, group, costs) for one in table.standings), "", "</details>", ""]
-    grid = any(line.result.variant != THEORY for one in tuned for line in one.lines)
+    lines += [
+        *(_row(standing, title, group, costs) for standing in table.standings),
+        "",
+        "</details>",
+        "",
+    ]
+    grid = any(line.result.variant != THEORY for board in tuned for line in board.lines)
     chosen = leaderboard(tuned).ranked[:5] if grid else ()
-    shown = ", ".join(f"{markdown_code(one.learner)} {100 * one.score.mean:.1f}" for one in chosen)
+    shown = ", ".join(
+        f"{markdown_code(standing.learner)} {100 * standing.score.mean:.1f}" for standing in chosen
+    )
     if shown:
         lines += [f"With the best of the grid, chosen in hindsight: {shown}.", ""]
     ways = sensitivity(group)
@@ -137,32 +144,34 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
         folder: the results.
         learners: the rows; by default all learners that played on every stream, or all if none did.
     """
-    boards = [one for one in boards_of(stored.read_all(folder)) if one.stream.ranked]
-    every = list(dict.fromkeys(line.learner for one in boards for line in one.lines))
+    boards = [board for board in boards_of(stored.read_all(folder)) if board.stream.ranked]
+    every = list(dict.fromkeys(line.learner for board in boards for line in board.lines))
     complete = [
         name
         for name in every
-        if all(name in {line.learner for line in one.lines} for one in boards)
+        if all(name in {line.learner for line in board.lines} for board in boards)
     ]
     names = list(learners) or complete or every
     lines = [r"\begin{tabular}{l" + "rr" * len(boards) + "}", r"\hline"]
     lines.append(
-        " & ".join(["", *(rf"\multicolumn{{2}}{{c}}{{{tex(one.stream.name)}}}" for one in boards)])
+        " & ".join(
+            ["", *(rf"\multicolumn{{2}}{{c}}{{{tex(board.stream.name)}}}" for board in boards)]
+        )
         + r" \\"
     )
     lines.append(" & ".join(["learner", *["regret & violation"] * len(boards)]) + r" \\ \hline")
-    winners = {one.stream.name: _winners(one, names) for one in boards}
+    winners = {board.stream.name: _winners(board, names) for board in boards}
     for name in names:
         cells = []
-        for one in boards:
-            found = [line for line in one.lines if line.learner == name]
+        for board in boards:
+            own_lines = [line for line in board.lines if line.learner == name]
             cells += [
-                _tex_cell(line.result, quantity, winners[one.stream.name][quantity] == name)
-                for line in found
-                for quantity in ("regret", one.stream.scored)
+                _tex_cell(line.result, quantity, winners[board.stream.name][quantity] == name)
+                for line in own_lines
+                for quantity in ("regret", board.stream.scored)
             ] or ["", ""]
         lines.append(" & ".join([tex(name), *cells]) + r" \\")
-    rounds = ", ".join(f"{tex(one.stream.name)}: {one.horizon}" for one in boards)
+    rounds = ", ".join(f"{tex(board.stream.name)}: {board.horizon}" for board in boards)
     caption = f"% mean and half the 95 % interval over seeds; rounds: {rounds}"
     below = (
         rf"{{\footnotesize Bold: the smallest value, if the differences to all other learners on "
@@ -172,16 +181,16 @@ def latex(folder: Path, learners: tuple[str, ...] = ()) -> str:
     return "\n".join([caption, *lines, r"\hline", r"\end{tabular}", r"\par\smallskip", below, ""])
 
 
-def _winners(one: Board, shown: list[str]) -> dict[str, str | None]:
+def _winners(board: Board, shown: list[str]) -> dict[str, str | None]:
     """The learner with the smallest regret of those that are shown and keep the constraints, and
     the one with the smallest violation, each if it is clear."""
-    scored = one.stream.scored
-    lines = [line for line in one.lines if line.learner in shown]
+    scored = board.stream.scored
+    lines = [line for line in board.lines if line.learner in shown]
     values = {
         quantity: {line.learner: np.asarray(line.result.values[quantity]) for line in lines}
         for quantity in ("regret", scored)
     }
-    allowed = TOLERANCE * one.stream.scale[1] * one.horizon
+    allowed = TOLERANCE * board.stream.scale[1] * board.horizon
     keep = [name for name, violation in values[scored].items() if np.mean(violation) <= allowed]
     return {
         "regret": clear_winner({name: values["regret"][name] for name in keep}),
@@ -208,10 +217,10 @@ DOCUMENTED = (
 """Columns in the documentation."""
 
 
-def _row(one: Standing, title: str, group: tuple[Board, ...], costs: Costs) -> str:
-    found = cells(row_of(one, title, group, costs))
-    found["learner"] = markdown_code(one.learner)
-    return f"| {' | '.join(found[name] for name in DOCUMENTED)} |"
+def _row(standing: Standing, title: str, group: tuple[Board, ...], costs: Costs) -> str:
+    texts = cells(row_of(standing, title, group, costs))
+    texts["learner"] = markdown_code(standing.learner)
+    return f"| {' | '.join(texts[name] for name in DOCUMENTED)} |"
 
 
 def _tex_cell(result: Result, quantity: str, winner: bool) -> str:

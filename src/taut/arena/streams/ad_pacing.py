@@ -95,17 +95,19 @@ def prices(
         slope = budget - use[np.flatnonzero(served), :, choice[served]].sum(axis=0)
         cuts.append(np.append(slope, -1.0))
         levels.append(float(slope @ price - value))
-        found = linprog(
+        solution = linprog(
             np.append(np.zeros(count), 1.0),
             A_ub=np.stack(cuts),
             b_ub=np.array(levels),
             bounds=[*((0, high) for high in most), (0, None)],
             method="highs",
         )
-        price = found.x[:count]
-        if best - found.fun <= tolerance * max(1.0, best):
+        price = solution.x[:count]
+        if best - solution.fun <= tolerance * max(1.0, best):
             return best, chosen
-    raise RuntimeError(f"the offline program did not converge: the gap is {best - found.fun:.3g}")
+    raise RuntimeError(
+        f"the offline program did not converge: the gap is {best - solution.fun:.3g}"
+    )
 
 
 @cache

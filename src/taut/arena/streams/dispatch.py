@@ -134,7 +134,9 @@ def chronics(forecast: bool = False) -> Array:
     five minutes before, (seed, round)."""
     kind = "_forecasted" if forecast else ""
     net = np.stack([_net_load(chronic, kind) for chronic in ("000", "001")])
-    actual = net if not forecast else np.stack([_net_load(one, "") for one in ("000", "001")])
+    actual = (
+        net if not forecast else np.stack([_net_load(chronic, "") for chronic in ("000", "001")])
+    )
     scale = DEFAULT.mean_demand / actual.mean()
     # A row of forecasts is for the step after its own.
     return np.asarray(scale * (net[:, :-1] if forecast else net[:, 1:]))
@@ -219,12 +221,12 @@ def best_of_each_round(
 def best_dispatch(demand: Array) -> tuple[Array, Array]:
     """Return the best outputs for each demand, and their losses."""
     quadratic = np.broadcast_to(EMISSION, (len(demand), 3))
-    found = best_of_each_round(
+    outputs = best_of_each_round(
         COST, SLOPE, LIMIT, demand, 2 * BALANCE, np.zeros_like(quadratic), quadratic, CAP
     )
-    rest = found.sum(axis=1) - demand
-    losses = (0.5 * COST * found**2 + SLOPE * found).sum(axis=1) + BALANCE * rest**2
-    return found, losses
+    rest = outputs.sum(axis=1) - demand
+    losses = (0.5 * COST * outputs**2 + SLOPE * outputs).sum(axis=1) + BALANCE * rest**2
+    return outputs, losses
 
 
 def _best_each(z: Any, rounds: int) -> float:

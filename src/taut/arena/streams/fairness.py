@@ -71,8 +71,8 @@ def synthetic(d: int = 8, people: int = 4096) -> Population:
 def problem(people: Callable[[], Population]) -> Problem:
     """Return the mean logistic loss of the round's batch, with |difference of mean scores| <= 0.05
     over the population."""
-    found = people()
-    rows, difference = found.features * found.labels[:, None], found.difference
+    population = people()
+    rows, difference = population.features * population.labels[:, None], population.difference
 
     def loss(x: jax.Array, batch: jax.Array) -> jax.Array:
         return jnp.mean(jax.nn.softplus(-jnp.asarray(rows, x.dtype)[batch] @ x))
@@ -129,8 +129,8 @@ def _best(people: Callable[[], Population], batches: Array, rounds: int) -> floa
     """The best decision for the people in all batches, each counted as often as it was drawn."""
     cp = optional("cvxpy")
 
-    found = people()
-    rows, difference = found.features * found.labels[:, None], found.difference
+    population = people()
+    rows, difference = population.features * population.labels[:, None], population.difference
     weights = np.bincount(batches.ravel(), minlength=len(rows)) / BATCH
 
     def oracle(x: Array) -> tuple[float, Array, Array]:

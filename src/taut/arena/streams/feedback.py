@@ -73,7 +73,7 @@ def _stream(name: str, title: str, scale: float, **facts: Any) -> Stream:
     )
 
 
-_POOL = next(one for one in half_spaces.STREAMS if one.name == "pool-adaptive")
+_POOL = next(stream for stream in half_spaces.STREAMS if stream.name == "pool-adaptive")
 
 
 def _values_only(stream: Stream, source: str) -> Stream:

@@ -46,8 +46,8 @@ def half_spaces(d: int, rows: int = 64, slack: float = 0.1) -> tuple[Array, Arra
 @cache
 def direction(d: int) -> Array:
     """Return the unit vector that is the mean direction of the losses."""
-    found = np.random.default_rng([1, d]).normal(size=d)
-    return np.asarray(found / np.linalg.norm(found))
+    vector = np.random.default_rng([1, d]).normal(size=d)
+    return np.asarray(vector / np.linalg.norm(vector))
 
 
 def unit_losses(seed: int, rounds: int, d: int) -> Array:
@@ -60,10 +60,10 @@ def linear_best(total: Array, normals: Array, levels: Array, side: float) -> flo
     """The smallest total.x with normals x <= levels and |x_i| <= side, by a linear program."""
     from scipy.optimize import linprog
 
-    found = linprog(total, A_ub=normals, b_ub=levels, bounds=(-side, side), method="highs")
-    if found.status != 0:
-        raise RuntimeError(f"the linear program of the comparator failed: {found.message}")
-    return float(found.fun)
+    solution = linprog(total, A_ub=normals, b_ub=levels, bounds=(-side, side), method="highs")
+    if solution.status != 0:
+        raise RuntimeError(f"the linear program of the comparator failed: {solution.message}")
+    return float(solution.fun)
 
 
 @cache
@@ -137,13 +137,13 @@ def pool(d: int, adaptive: bool) -> Problem:
 
 
 def _draw(d: int, adaptive: bool, seed: int, rounds: int) -> Any:
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "c": unit_losses(seed, rounds, d),
         "row": np.random.default_rng([3, seed]).integers(ROWS, size=rounds).astype(np.int32),
     }
     if adaptive:
-        found["worst"] = np.random.default_rng([5, seed]).random(rounds) < 0.5
-    return found
+        data["worst"] = np.random.default_rng([5, seed]).random(rounds) < 0.5
+    return data
 
 
 def _best(d: int, z: Any, rounds: int) -> float:

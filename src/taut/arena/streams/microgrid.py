@@ -93,10 +93,12 @@ def best(z: Any) -> tuple[Array, Array]:
     net = np.asarray(z["net"])
     linear = np.zeros((len(net), 3))
     linear[:, 0], linear[:, 1] = z["intensity"], GENERATOR
-    found = best_of_each_round(COST, SLOPE, LIMIT, net, BALANCE, linear, np.zeros_like(linear), CAP)
-    rest = found.sum(axis=1) - net
-    losses = (0.5 * COST * found**2 + SLOPE * found).sum(axis=1) + BALANCE / 2 * rest**2
-    return found, losses
+    outputs = best_of_each_round(
+        COST, SLOPE, LIMIT, net, BALANCE, linear, np.zeros_like(linear), CAP
+    )
+    rest = outputs.sum(axis=1) - net
+    losses = (0.5 * COST * outputs**2 + SLOPE * outputs).sum(axis=1) + BALANCE / 2 * rest**2
+    return outputs, losses
 
 
 def _best_each(z: Any, rounds: int) -> float:

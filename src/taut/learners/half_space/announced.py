@@ -61,8 +61,8 @@ def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
         normals, offsets = carry.normals.reshape(-1, start.size), carry.offsets.reshape(-1)
         t = first_round()
         ages = jnp.full(offsets.shape, t)
-        found = exact_projection(project, start, normals, offsets, ages, t, diameter)
-        y = found.point.reshape(x.shape)
+        projected = exact_projection(project, start, normals, offsets, ages, t, diameter)
+        y = projected.point.reshape(x.shape)
         rows, excess = _rows(y, round, rounding * diameter)
         slot = (jnp.arange(KEPT) == carry.times % KEPT)[:, None]
         return _Carry(

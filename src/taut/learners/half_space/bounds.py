@@ -402,13 +402,13 @@ def smooth_half_space_violation(
     if bend == 0 or peak == 0 or error_bound is None:
         return peak
     part = bend * peak / error_bound**2
-    kept = 2 * bend * longest / error_bound + 2 * part if memory else part / 2
-    if kept >= 1:
+    factor = 2 * bend * longest / error_bound + 2 * part if memory else part / 2
+    if factor >= 1:
         raise OutsideTheorem(
             f"the first decision violates the constraint by {initial_violation:g}, which is too "
             "much"
         )
-    return (initial_violation + bend * squares / 2) / (1 - kept)
+    return (initial_violation + bend * squares / 2) / (1 - factor)
 
 
 class Margin(NamedTuple):

@@ -130,12 +130,12 @@ def remember_for_a_life(
     expired = jnp.where(lifetimes.alive(lives, t), 0, lifetimes.LONGEST)
     place = place_of_largest(jnp.where(same, 2 * lifetimes.LONGEST - 1, expired - cuts.active))
     slot = lax.iota(jnp.int32, same.shape[0]) == place
-    kept = _at(cuts.normals, place)
-    position = jnp.sum(kept * x) - _at(cuts.offsets, place)
+    stored = _at(cuts.normals, place)
+    position = jnp.sum(stored * x) - _at(cuts.offsets, place)
     seen = lifetimes.Revealed(slot, same, worth, distance, position)
     lives, write = lifetimes.updated(lives, seen, t, tolerance, life)
     return Cuts(
-        _put(cuts.normals, place, jnp.where(_at(write, place), normal, kept)),
+        _put(cuts.normals, place, jnp.where(_at(write, place), normal, stored)),
         jnp.where(write, jnp.sum(normal * x) - distance, cuts.offsets),
         jnp.where(slot & worth, t, cuts.active),
         lives,

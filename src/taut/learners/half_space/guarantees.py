@@ -50,41 +50,43 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
     if isinstance(rule, str):
         yield Guarantee.none("regret", "half-space", rule)
         return
-    found = [
+    promised = [
         _regret(learner, setting, horizon, rule),
         *_general(learner, setting, horizon, rule),
     ]
     if setting.announced:
-        yield from _announced(found, float(learner.margin))
+        yield from _announced(promised, float(learner.margin))
         return
     if setting.constraints_fixed and float(learner.margin) == 0:
-        found += [*_error_bound(setting, rule), *_smooth(learner, setting, rule)]
+        promised += [*_error_bound(setting, rule), *_smooth(learner, setting, rule)]
     if float(learner.margin) > 0:
-        found += _margin(learner, setting, rule)
-    found += [*_kept_cuts(learner, setting, horizon), *_all_cuts(learner, setting)]
-    for one in found:
-        yield one
-        if one.quantity == "violation":
-            yield one.become("excess")  # a signed sum is never above the clipped one
+        promised += _margin(learner, setting, rule)
+    promised += [*_kept_cuts(learner, setting, horizon), *_all_cuts(learner, setting)]
+    for guarantee in promised:
+        yield guarantee
+        if guarantee.quantity == "violation":
+            yield guarantee.become("excess")  # a signed sum is never above the clipped one
 
 
-def _announced(found: list[Guarantee], margin: float) -> Iterator[Guarantee]:
+def _announced(promised: list[Guarantee], margin: float) -> Iterator[Guarantee]:
     """A1: what needs distances to the comparator only holds if announced constraints are enforced
     before each round."""
-    for one in found:
-        if one.bound is None:
-            yield one
+    for guarantee in promised:
+        if guarantee.bound is None:
+            yield guarantee
         elif margin > 0:
             yield Guarantee.none(
-                one.quantity, one.source, "with announced constraints a bound needs margin=0"
+                guarantee.quantity,
+                guarantee.source,
+                "with announced constraints a bound needs margin=0",
             )
         else:
             more = (
                 Assumes.ANNOUNCED_TOWARDS,
-                *(() if one.quantity == "regret" else (Assumes.ANNOUNCED_HOLD,)),
+                *(() if guarantee.quantity == "regret" else (Assumes.ANNOUNCED_HOLD,)),
             )
-            rests = (*one.assumptions, *map(str, more))
-            made = replace(one, source=f"{one.source} and A1", assumptions=rests)
+            rests = (*guarantee.assumptions, *map(str, more))
+            made = replace(guarantee, source=f"{guarantee.source} and A1", assumptions=rests)
             yield made
             if made.quantity == "violation":
                 yield made.become("excess")
@@ -233,14 +235,14 @@ def _general(
         )
 
     needs = (*rule.needs, *(("slater",) if margin > 0 else ()))
-    found = setting.evaluate(
+    guarantee = setting.evaluate(
         "squared violation", squared, rule.source, needs, (*BASE, *rule.extra), **_slope(setting)
     )
-    square = found.bound
+    square = guarantee.bound
     total, peak = (None, None) if square is None else ((horizon * square) ** 0.5, square**0.5)
-    yield found.become("violation", total)
-    yield found.become("peak violation", peak)
-    yield _of_all_rows(found, setting)
+    yield guarantee.become("violation", total)
+    yield guarantee.become("peak violation", peak)
+    yield _of_all_rows(guarantee, setting)
 
 
 def _of_all_rows(largest: Guarantee, setting: Setting) -> Guarantee:
@@ -254,10 +256,10 @@ def _of_all_rows(largest: Guarantee, setting: Setting) -> Guarantee:
     )
 
 
-def _bound_of(one: Guarantee) -> float:
-    if one.bound is None:
-        raise OutsideTheorem(one.reason)
-    return one.bound
+def _bound_of(guarantee: Guarantee) -> float:
+    if guarantee.bound is None:
+        raise OutsideTheorem(guarantee.reason)
+    return guarantee.bound
 
 
 def _error_bound(setting: Setting, rule: _Rule) -> Iterator[Guarantee]:
@@ -305,7 +307,7 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
     kappa, rests = setting.error_bound()
     if known.constraint_smoothness == 0:
         kappa, rests = None, ()
-    given = partial(
+    evaluate = partial(
         setting.evaluate,
         source=source,
         needs=(*rule.needs, "constraint_count"),
@@ -315,8 +317,8 @@ def _smooth(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
         memory=learner.memory != 0 and not exact,
     )
     longest = rule.lengths.longest
-    peak = given("peak violation", bounds.smooth_half_space_peak, longest=longest)
-    total = given("violation", bounds.smooth_half_space_violation, lengths=rule.lengths)
+    peak = evaluate("peak violation", bounds.smooth_half_space_peak, longest=longest)
+    total = evaluate("violation", bounds.smooth_half_space_violation, lengths=rule.lengths)
     yield peak
     yield total
     both = None if peak.bound is None or total.bound is None else peak.bound * total.bound
@@ -362,10 +364,10 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
     ]
     if setting.constants.constraint_smoothness is not None:
         zero.append(setting.evaluate("violation", smooth, f"{source}, smooth", rule.needs, rests))
-    for one in zero:
-        yield one
-        yield one.become("peak violation")
-        yield one.become("squared violation")
+    for guarantee in zero:
+        yield guarantee
+        yield guarantee.become("peak violation")
+        yield guarantee.become("squared violation")
 
 
 def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
@@ -375,8 +377,8 @@ def _kept_cuts(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
     source = "half-space, H6 memory" if life is None else "half-space, F1 lifetimes"
     if number is None or float(learner.margin) > 0:
         return
-    kept = number if learner.memory is None else learner.memory
-    if kept < number or (learner.memory is not None and learner.joint and number > 1):
+    memory = number if learner.memory is None else learner.memory
+    if memory < number or (learner.memory is not None and learner.joint and number > 1):
         why = f"expected memory of at least {number} and joint=False"
         yield Guarantee.none("violation", source, why)
         return

@@ -157,7 +157,7 @@ def _with_cut_options(make: Make) -> Make:
     `_cut_options` in the place of `**cuts`."""
     own = list(inspect.signature(make).parameters.values())[:-1]
     shared = inspect.signature(_cut_options).parameters.values()
-    options = [one for one in shared if one.kind is one.KEYWORD_ONLY]
+    options = [parameter for parameter in shared if parameter.kind is parameter.KEYWORD_ONLY]
     make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [*own, *options], return_annotation="HalfSpace"
     )
@@ -442,7 +442,7 @@ class HalfSpace(StepsFromDecision, Learner):
         of them hold, too."""
         if cuts is None and rows is None:
             return y, cuts, jnp.ones((), bool)
-        across, kept = jnp.asarray(self.diameter, y.dtype), cuts
+        across, stored = jnp.asarray(self.diameter, y.dtype), cuts
         tolerance = across / jnp.square(t.astype(y.dtype) + 1)
         if cuts is not None:
             cuts = cuts.alive(t + 1)
@@ -452,12 +452,12 @@ class HalfSpace(StepsFromDecision, Learner):
             y, cuts, left = sweep(project, y, cuts, rows, t, tolerance, self.sweeps)
         holds = ~left
         if self.exact:
-            ages = None if kept is None else kept.ages
+            ages = None if stored is None else stored.ages
             y, cuts, holds = exactly(
                 left, project, y, cuts, rows, t, tolerance, across, ages, first
             )
-        if cuts is not None and kept is not None and kept.lifetimes is not None:
-            cuts = cuts._replace(offsets=kept.offsets)
+        if cuts is not None and stored is not None and stored.lifetimes is not None:
+            cuts = cuts._replace(offsets=stored.offsets)
         return y, cuts, holds
 
     def shortened(self) -> HalfSpace:

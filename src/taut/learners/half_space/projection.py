@@ -341,6 +341,6 @@ def _combined(weights: jax.Array, rows: jax.Array) -> jax.Array:
     return jnp.sum(weights[:, None] * rows, axis=0)
 
 
-def _either(first: jax.Array, one: Tree, other: Tree) -> Tree:
-    """Return `one` if `first` holds, otherwise `other`."""
-    return jax.tree.map(lambda a, b: jnp.where(first, a, b), one, other)
+def _either(first: jax.Array, tree: Tree, other: Tree) -> Tree:
+    """Return `tree` if `first` holds, otherwise `other`."""
+    return jax.tree.map(lambda a, b: jnp.where(first, a, b), tree, other)

@@ -59,15 +59,15 @@ class Derived(NamedTuple):
     notes: list[str]
 
 
-def derived_constants(probe: Probe, given: Constants) -> Derived:
+def derived_constants(probe: Probe, constants: Constants) -> Derived:
     """The user's constants, completed by exact ones from the structure of loss and constraints and
     by a search for the rest."""
     model = probe.model
-    if not isinstance(given, Constants):
-        raise TypeError(f"constants: got {given!r}; expected taut.Constants(...)")
-    if given.constraint_count not in (None, model.count):
+    if not isinstance(constants, Constants):
+        raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
+    if constants.constraint_count not in (None, model.count):
         raise ValueError(
-            f"constraint_count: got {given.constraint_count}; expected {model.count}, what "
+            f"constraint_count: got {constants.constraint_count}; expected {model.count}, what "
             "constraints gives"
         )
     notes = list[str]()
@@ -75,13 +75,13 @@ def derived_constants(probe: Probe, given: Constants) -> Derived:
     entries: Numbers = {
         "radius": (float(model.domain.radius), True),
         "constraint_count": (model.count, True),
-        **_of_loss(probe, given, notes),
-        **_of_constraints(probe, given, notes),
+        **_of_loss(probe, constants, notes),
+        **_of_constraints(probe, constants, notes),
     }
     sure: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if proven}
     rest: dict[str, Any] = {name: value for name, (value, proven) in entries.items() if not proven}
     numbers = Constants().with_values(exact=True, **sure).with_values(estimated=True, **rest)
-    numbers = given.merged(numbers)
+    numbers = constants.merged(numbers)
     notes += guess_notes(model.parameters, probe.known, numbers.estimated)
     if model.constraints.takes_data:
         return Derived(numbers, False, notes)
@@ -102,19 +102,19 @@ def derived_constants(probe: Probe, given: Constants) -> Derived:
     return Derived(numbers, True, notes)
 
 
-def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Constants:
+def of_more_rows(own: Constants, constants: Constants, derived: Constants) -> Constants:
     """The constants `own` of a model that plays more rows than another one, with what the user
-    changed in that one from `derived` to `given`.
+    changed in that one from `derived` to `constants`.
 
     What bounds all rows must hold for the new ones, too: the larger of both bounds, the smaller of
     both margins.
     """
     changed: dict[str, Any] = {}
     for name in ("loss_lipschitz", "loss_range", "strong_convexity"):
-        if getattr(given, name) != getattr(derived, name):
-            changed[name] = getattr(given, name)
+        if getattr(constants, name) != getattr(derived, name):
+            changed[name] = getattr(constants, name)
     for name, safer in (("constraint_lipschitz", max), ("constraint_range", max), ("slater", min)):
-        stated, mine = getattr(given, name), getattr(own, name)
+        stated, mine = getattr(constants, name), getattr(own, name)
         if stated == getattr(derived, name) or stated is None or mine is None:
             continue
         if safer(stated, mine) != mine:
@@ -122,7 +122,7 @@ def of_more_rows(own: Constants, given: Constants, derived: Constants) -> Consta
     return own.with_values(**changed)
 
 
-def _of_loss(probe: Probe, given: Constants, notes: list[str]) -> Numbers:
+def _of_loss(probe: Probe, constants: Constants, notes: list[str]) -> Numbers:
     model, n = probe.model, probe.size
     loss = None
     if model.objective.is_quadratic():
@@ -135,7 +135,7 @@ def _of_loss(probe: Probe, given: Constants, notes: list[str]) -> Numbers:
             "loss_range": (float(loss.range().max()), sure),
             "strong_convexity": (lowest if lowest > 1e-9 * highest else 0.0, True),
         }
-    slope, reach = given.loss_lipschitz, given.loss_range
+    slope, reach = constants.loss_lipschitz, constants.loss_range
     if slope is None:
         slope = probe.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
     if reach is None:
@@ -178,7 +178,7 @@ def _bounded(
     return number, True
 
 
-def _of_constraints(probe: Probe, given: Constants, notes: list[str]) -> Numbers:
+def _of_constraints(probe: Probe, constants: Constants, notes: list[str]) -> Numbers:
     model, n, takes_data = probe.model, probe.size, bool(probe.model.constraints.takes_data)
     rows = [row for excess in model.excesses for row in excess.rows]
     if not any(row.variables() for row in rows):
@@ -218,11 +218,11 @@ def _of_constraints(probe: Probe, given: Constants, notes: list[str]) -> Numbers
 
         others = [rows[k] for k in kinds["other"]]
         bounded = partial(_bounded, probe, others, notes)
-        if given.constraint_lipschitz is None:
+        if constants.constraint_lipschitz is None:
             number, proven = bounded("constraint_lipschitz", lipschitz, probe.highest(steep))
             slopes.append(number)
             sure &= proven
-        if given.constraint_range is None:
+        if constants.constraint_range is None:
             attained = probe.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
             number, proven = bounded("constraint_range", size, attained)
             reaches.append(number)

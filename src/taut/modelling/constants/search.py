@@ -246,8 +246,8 @@ def _function(model: Model) -> Callable[[jax.Array], Any]:
         return jnp.asarray(model.loss(*split(w)), w.dtype)
 
     def values(v: jax.Array, w: jax.Array) -> jax.Array:
-        whole = v if v.size == w.size else jnp.concatenate([v, w[v.size :]])
-        return model.constraints.values(*split(whole))
+        point = v if v.size == w.size else jnp.concatenate([v, w[v.size :]])
+        return model.constraints.values(*split(point))
 
     def seen(w: jax.Array) -> tuple[jax.Array, ...]:
         v = w if model.constraints.takes_data else w[: model.size]

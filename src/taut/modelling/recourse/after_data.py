@@ -267,10 +267,10 @@ def _extreme(variable: Any, used: list[Bound], sign: float) -> Any:
     if all(np.array_equal(where, order) for where in entries):
         layers = parts
     else:
-        whole, where = (cp.hstack(parts) if len(parts) > 1 else parts[0]), np.concatenate(entries)
+        bounds, where = (cp.hstack(parts) if len(parts) > 1 else parts[0]), np.concatenate(entries)
         rows = [np.flatnonzero(where == i) for i in order]
         layers = [
-            whole[np.array([row[min(k, len(row) - 1)] for row in rows])]
+            bounds[np.array([row[min(k, len(row) - 1)] for row in rows])]
             for k in range(max(map(len, rows)))
         ]
     best = layers[0] if len(layers) == 1 else largest(*layers)

@@ -147,7 +147,7 @@ class Inner:
         if solutions[0].status == 3 and not np.any(self.matrix[:p, k]):
             flat = np.concatenate([self.quadratic[k], np.zeros(rows), np.identity(n)[k]])
             cases = [flat, *(rows_and_data[i] for i in range(p, rows) if self.matrix[i, k])]
-            solutions = [one for case in cases if (one := solved(case[None])).status != 2]
+            solutions = [solution for case in cases if (solution := solved(case[None])).status != 2]
         if not solutions or any(solution.status != 0 for solution in solutions):
             raise ValueError(
                 f"recourse: got squares or costs with data of {self.names}, which the constraints "
@@ -296,7 +296,7 @@ def _bounds(inner: Inner, equations: Enclosure, limits: Enclosure, costs: Enclos
     middle, room = (low + high) / 2, (high - low) / 2
     least, most = inner.slopes(np.eye(rows))  # bounds on the multipliers
     slope = np.maximum(np.abs(least), np.abs(most))
-    value = sum(inner.value(one[:rows], one[rows:]) for one in middle)
+    value = sum(inner.value(data[:rows], data[rows:]) for data in middle)
     moving = np.flatnonzero(np.any(room[:, rows:] > 0, axis=0))
     far = inner.reach(low.min(axis=0), high.max(axis=0), moving)
     reach = float(np.sum(room[:, :rows] @ slope) + np.sum(room[:, rows + moving] @ far)) + 1e-9 * (
@@ -306,17 +306,23 @@ def _bounds(inner: Inner, equations: Enclosure, limits: Enclosure, costs: Enclos
         raise Unknown("costs that depend on the decision have no bound")
     around = Interval(np.asarray(value - reach), np.asarray(value + reach))
     gradients = [equations.gradient, limits.gradient]
-    if all(one is not None and one.known for one in gradients):  # affine right-hand sides
+    # Affine right-hand sides.
+    if all(gradient is not None and gradient.known for gradient in gradients):
         turns = np.concatenate(
-            [one.low.reshape(count, -1, one.low.shape[-1]) for one in gradients if one], axis=1
+            [
+                gradient.low.reshape(count, -1, gradient.low.shape[-1])
+                for gradient in gradients
+                if gradient
+            ],
+            axis=1,
         )
         ends = [Interval(*inner.slopes(turn)) for turn in turns]
         return result((equations, limits), around, around, sum(ends[1:], ends[0]))
     p = inner.equations
     parts = (equations, least[:p], most[:p]), (limits, least[p:], most[p:])
     terms = [
-        (last(one, None), Interval(np.tile(low, count), np.tile(high, count)))
-        for one, low, high in parts
+        (last(enclosure, None), Interval(np.tile(low, count), np.tile(high, count)))
+        for enclosure, low, high in parts
     ]
     return reduced(around, around, np.inf, *terms)
 

@@ -202,9 +202,9 @@ class _Reading:
         if squares and (square := self._squared(expression, name)) is not None:
             return square
         if isinstance(expression, AffAtom):
-            args = [self.linear(one, squares) for one in expression.args]
+            args = [self.linear(argument, squares) for argument in expression.args]
             if squares and name in ("MulExpression", "multiply"):
-                mine = [has(one, [*self.after, *self.stand_ins]) for one in args]
+                mine = [has(argument, [*self.after, *self.stand_ins]) for argument in args]
                 other = args[mine.index(False)] if not all(mine) else None
                 if other is not None and any(p.id not in self.fixed for p in other.parameters()):
                     return self._product(
@@ -214,17 +214,17 @@ class _Reading:
         method = CANON_METHODS.get(type(expression))
         if method is None:
             raise NoClosedForm(f"{name} is neither linear nor quadratic in {self.names}")
-        found, constraints = method(
-            expression, [self.linear(one, False) for one in expression.args]
+        canonical, constraints = method(
+            expression, [self.linear(argument, False) for argument in expression.args]
         )
-        for variable in leaves_of([found, *constraints], "variables"):
+        for variable in leaves_of([canonical, *constraints], "variables"):
             if variable.id not in self.known:
                 self._choose(variable)
         for constraint in constraints:
             if linear_rows(constraint) is None:
                 raise NoClosedForm(f"{expression} is neither linear nor quadratic in {self.names}")
             self.constrain(constraint)
-        return found
+        return canonical
 
     def _choose(self, variable: Any) -> Any:
         """Add a variable that is chosen after the data."""

@@ -159,11 +159,15 @@ class _Scaled:
 
         def again(_: Any, reached: Any) -> Any:
             w, nu, lam = reached
-            one = wanted[0] - self.p @ w - self.a.T @ nu - self.g.T @ lam
-            two = wanted[1] - self.a @ w
-            three = wanted[2] - self.g @ w + spread * lam
-            dw = -(minus @ (one + self.g.T @ (three / spread) + self.a.T @ (two / thin)))
-            return w + dw, nu + (self.a @ dw - two) / thin, lam + (self.g @ dw - three) / spread
+            rest_w = wanted[0] - self.p @ w - self.a.T @ nu - self.g.T @ lam
+            rest_nu = wanted[1] - self.a @ w
+            rest_lam = wanted[2] - self.g @ w + spread * lam
+            dw = -(minus @ (rest_w + self.g.T @ (rest_lam / spread) + self.a.T @ (rest_nu / thin)))
+            return (
+                w + dw,
+                nu + (self.a @ dw - rest_nu) / thin,
+                lam + (self.g @ dw - rest_lam) / spread,
+            )
 
         start = jnp.zeros_like(self.costs), jnp.zeros_like(self.right), jnp.zeros_like(self.limits)
         dw, dnu, dlam = lax.fori_loop(0, PASSES, again, start)

@@ -159,23 +159,23 @@ def _value(
     if not changing and not np.any(quadratic):
         numbers = program.costs[columns]
         try:
-            found = multipliers(matrix, numbers, block.equations)
+            enumerated = multipliers(matrix, numbers, block.equations)
         except TooMany:
-            found = None
-        if found is not None and not len(found.points):
+            enumerated = None
+        if enumerated is not None and not len(enumerated.points):
             raise NoClosedForm(f"{names} can be chosen so that the loss decreases without end")
         if (
-            found is not None
-            and len(found.points) <= VERTICES
-            and _complete(matrix, numbers, block.equations, found)
+            enumerated is not None
+            and len(enumerated.points) <= VERTICES
+            and _complete(matrix, numbers, block.equations, enumerated)
         ):
-            return _largest(program, block, found.points), found
+            return _largest(program, block, enumerated.points), enumerated
     if max(matrix.shape) > LARGEST:
         raise NoClosedForm(
             f"the program of {names} has {matrix.shape[1]} variables and {matrix.shape[0]} rows, "
             f"expected at most {LARGEST}"
         )
-    constant = np.stack([program.costs[one] for one in block.columns])
+    constant = np.stack([program.costs[places] for places in block.columns])
     costs: Any = cp.Constant(constant)
     if changing:
         picked = cp.reshape(
@@ -227,8 +227,8 @@ def _complete(matrix: Array, costs: Array, equations: int, known: Multipliers) -
         slack[:equations] = 0
         rows = -matrix @ y - slack
         sides = [(matrix[equations:], -rows[equations:]), (matrix[:equations], -rows[:equations])]
-        given = [part if len(part[0]) else (None, None) for part in sides]
-        solved = linprog(costs, *given[0], *given[1], bounds=(None, None))
+        systems = [part if len(part[0]) else (None, None) for part in sides]
+        solved = linprog(costs, *systems[0], *systems[1], bounds=(None, None))
         if solved.status != 0 or abs(solved.fun - float(np.max(known.points @ rows))) > 1e-7 * (
             1 + abs(solved.fun)
         ):

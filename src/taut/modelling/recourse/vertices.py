@@ -57,12 +57,12 @@ def multipliers(matrix: Array, costs: Array | None, equations: int) -> Multiplie
     lines = basis @ null_space(basis[signs])
     if lines.shape[1]:
         basis = basis @ null_space((basis.T @ lines).T)
-    found = cone_rays(basis[signs]) @ basis.T if basis.shape[1] else np.zeros((0, rows + 1))
+    extreme = cone_rays(basis[signs]) @ basis.T if basis.shape[1] else np.zeros((0, rows + 1))
     points, rays = list[Array](), list[Array]()
-    for one in found:
-        top = one[-1] > ZERO * np.abs(one).max()
-        scaled_one = one / one[-1] if top else one / np.abs(one).max()
-        (points if top else rays).append(_polished(cone, scaled_one, signs, lines.shape[1] == 0))
+    for ray in extreme:
+        top = ray[-1] > ZERO * np.abs(ray).max()
+        scaled_ray = ray / ray[-1] if top else ray / np.abs(ray).max()
+        (points if top else rays).append(_polished(cone, scaled_ray, signs, lines.shape[1] == 0))
     scale = np.append(1 / sizes, 1.0)
     made = [np.array(part).reshape(-1, rows + 1) * scale for part in (points, rays, lines.T)]
     return Multipliers(made[0][:, :-1] * size, *(_unit(part[:, :-1]) for part in made[1:]))

@@ -25,17 +25,17 @@ def spans_of(leaves: Sequence[Any], start: int = 0) -> dict[int, slice]:
 def limits(leaf: Any) -> tuple[Array, Array]:
     """Lower and upper bounds that the attributes of a variable or parameter state, infinite where
     they state none."""
-    given, shape = leaf.attributes, leaf.shape
+    attributes, shape = leaf.attributes, leaf.shape
     lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
-    if given.get("nonneg") or given.get("pos"):
+    if attributes.get("nonneg") or attributes.get("pos"):
         lower = np.zeros(shape)
-    if given.get("nonpos") or given.get("neg"):
+    if attributes.get("nonpos") or attributes.get("neg"):
         upper = np.zeros(shape)
     truth = whole(leaf, "boolean")
     lower = np.where(truth, np.maximum(lower, 0), lower)
     upper = np.where(truth, np.minimum(upper, 1), upper)
-    if given.get("bounds") is not None:
-        low, high = given["bounds"]
+    if attributes.get("bounds") is not None:
+        low, high = attributes["bounds"]
         # Bounds that are expressions are constraints: `reading.py`.
         if not isinstance(low, cp.Expression):
             lower = np.maximum(lower, np.broadcast_to(dense(low), shape))
@@ -57,8 +57,8 @@ def whole(leaf: Any, *kinds: str) -> Array:
 
 def is_symmetric(leaf: Any) -> bool:
     """Whether the attributes ask for a symmetric matrix."""
-    given = leaf.attributes
-    return bool(given["symmetric"] or given["PSD"] or given["NSD"])
+    attributes = leaf.attributes
+    return bool(attributes["symmetric"] or attributes["PSD"] or attributes["NSD"])
 
 
 def pattern(leaf: Any) -> Array:

@@ -157,15 +157,15 @@ def draw_parameters(
     values = known.lower + mix * (known.upper - known.lower)
     spans = spans_of(parameters)
     for parameter in parameters:
-        given, own = parameter.attributes, values[:, spans[parameter.id]]
+        attributes, own = parameter.attributes, values[:, spans[parameter.id]]
         part = own.reshape(count, *parameter.shape)
         part = np.where(whole(parameter), np.round(part), part) * pattern(parameter)
         if is_symmetric(parameter):
             part = (part + np.swapaxes(part, -1, -2)) / 2
-        if given["PSD"] or given["NSD"]:
+        if attributes["PSD"] or attributes["NSD"]:
             largest = np.abs(part).max(axis=(-1, -2), keepdims=True)
             size = np.sqrt(largest * parameter.shape[-1])
             square = part @ part / np.where(size > 0, size, 1) ** 2 * largest
-            part = square if given["PSD"] else -square
+            part = square if attributes["PSD"] else -square
         own[:] = part.reshape(count, -1)
     return values

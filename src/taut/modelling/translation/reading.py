@@ -93,14 +93,14 @@ def leaves_of(parts: Sequence[Any], kind: str) -> list[Any]:
     return [leaves[key] for key in sorted(leaves)]
 
 
-def named(argument: str, given: Any, leaves: list[Any], kind: str) -> list[Any]:
+def named(argument: str, names: Any, leaves: list[Any], kind: str) -> list[Any]:
     """The leaves that an argument lists, or names; `kind` says in errors what they are."""
-    given = [given] if isinstance(given, (str, cp.Variable, cp.Parameter)) else given
-    if not isinstance(given, Iterable):  # a leaf could be iterated over
-        raise TypeError(f"{argument}: got {given!r}; expected a list of {kind} or their names")
+    names = [names] if isinstance(names, (str, cp.Variable, cp.Parameter)) else names
+    if not isinstance(names, Iterable):  # a leaf could be iterated over
+        raise TypeError(f"{argument}: got {names!r}; expected a list of {kind} or their names")
     by_name = {leaf.name(): leaf for leaf in leaves}
     chosen = []
-    for name in given:
+    for name in names:
         leaf = by_name.get(name) if isinstance(name, str) else name
         if not any(leaf is known for known in leaves):
             expected = ", ".join(by_name) or "none"

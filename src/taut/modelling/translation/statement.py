@@ -55,9 +55,12 @@ class FlatCopy:
         self.variable = cp.Variable(sum(variable.size for variable in variables))
         self.parameters = []
         for parameter in parameters:
-            given = {k: v for k, v in parameter.attributes.items() if v is not False}
-            given["sparsity"] = None  # CVXPY does not accept dense arrays for sparse parameters
-            self.parameters.append(cp.Parameter(parameter.shape, name=parameter.name(), **given))
+            attributes = {k: v for k, v in parameter.attributes.items() if v is not False}
+            # CVXPY does not accept dense arrays for sparse parameters.
+            attributes["sparsity"] = None
+            self.parameters.append(
+                cp.Parameter(parameter.shape, name=parameter.name(), **attributes)
+            )
         self._twins: dict[int, Any] = {
             id(p): twin for p, twin in zip(parameters, self.parameters, strict=True)
         }

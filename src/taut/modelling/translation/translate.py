@@ -85,12 +85,12 @@ class _Program:
         """The function that returns the results of the steps at these positions."""
 
         def evaluate(variables: Values, parameters: Values) -> list[jax.Array]:
-            given = {**variables, **parameters}
-            read = [_value_of(leaf, given) for leaf in self._leaves.values()]
+            values = {**variables, **parameters}
+            read = [_value_of(leaf, values) for leaf in self._leaves.values()]
             dtype = jnp.result_type(float, *read)
             done: list[Any] = []
             for step in self._steps:
-                done.append(step(done, given, dtype))
+                done.append(step(done, values, dtype))
             return [jnp.asarray(done[result]) for result in results]
 
         return evaluate
@@ -110,7 +110,9 @@ class _Program:
         # All entries of all groups in one vector, and the places of each member in it.
         inputs = [self._group(alike) for alike in groups]
         pool = self._add(
-            lambda done, given, dtype: jnp.concatenate([jnp.ravel(done[place]) for place in inputs])
+            lambda done, values, dtype: jnp.concatenate(
+                [jnp.ravel(done[place]) for place in inputs]
+            )
         )
         members = [k for alike in groups for k in alike.members]
         ends = np.cumsum([expressions[k].size for k in members])
@@ -133,7 +135,7 @@ class _Program:
     def _step(self, expression: Any) -> _Step:
         if isinstance(expression, (cp.Variable, cp.Parameter)):
             self._leaves[expression.id] = expression
-            return lambda done, given, dtype: jnp.asarray(given[expression.id], dtype)
+            return lambda done, values, dtype: jnp.asarray(values[expression.id], dtype)
         # Only atoms and leaves can be asked for their value or looked into; operation() refuses the
         # rest.
         constant = constant_value(expression) if isinstance(expression, (Atom, Leaf)) else None
@@ -146,30 +148,30 @@ class _Program:
                 return self._sum(expression, groups, rest)
         if name == "Hstack" and all(argument.ndim <= 1 for argument in expression.args):
             parts = self.rows(expression.args)
-            return lambda done, given, dtype: jnp.concatenate(
+            return lambda done, values, dtype: jnp.concatenate(
                 [jnp.ravel(jnp.asarray(done[place])) for place in parts]
             )
         apply = operation(expression)
         inputs = [self.place(operand) for operand in operands(expression)]
-        return lambda done, given, dtype: apply(*(done[place] for place in inputs))
+        return lambda done, values, dtype: apply(*(done[place] for place in inputs))
 
     def _group(self, alike: Alike) -> int:
         """Position of the step that computes all expressions of a group, (member, *shape)."""
         evaluate = alike.evaluator()
         where = {leaf.id: self.place(leaf) for leaf in alike.leaves}
         return self._add(
-            lambda done, given, dtype: evaluate(lambda leaf: done[where[leaf.id]], dtype)
+            lambda done, values, dtype: evaluate(lambda leaf: done[where[leaf.id]], dtype)
         )
 
     def _taken(self, pool: int, places: np.ndarray[Any, Any]) -> int:
-        return self._add(lambda done, given, dtype: take(done[pool], places))
+        return self._add(lambda done, values, dtype: take(done[pool], places))
 
     def _sum(self, expression: Any, groups: list[Alike], rest: list[int]) -> _Step:
         """A sum of many terms, group by group."""
         inputs = [self._group(alike) for alike in groups]
         others = [self.place(expression.args[k]) for k in rest]
 
-        def step(done: list[Any], given: Values, dtype: Any) -> Any:
+        def step(done: list[Any], values: Values, dtype: Any) -> Any:
             parts = [jnp.sum(done[place], 0) for place in inputs]
             parts += [jnp.asarray(done[place]) for place in others]
             return reduce(jnp.add, (fit(part, expression.shape) for part in parts))
@@ -182,19 +184,19 @@ def _constant(expression: Any, value: np.ndarray[Any, Any]) -> _Step:
         raise UnsupportedAtom("complex constant", expression, "only real numbers are supported")
     if value.size > 1 and np.all(value == value.flat[0]):
         single = value.flat[0]
-        return lambda done, given, dtype: jnp.full(value.shape, single, dtype)
+        return lambda done, values, dtype: jnp.full(value.shape, single, dtype)
     # A NumPy array stays a literal of the compiled program, where XLA can fold it.
-    return lambda done, given, dtype: value.astype(dtype)
+    return lambda done, values, dtype: value.astype(dtype)
 
 
-def _value_of(leaf: Any, given: Values) -> Any:
-    shape = np.shape(given[leaf.id]) if leaf.id in given else None
+def _value_of(leaf: Any, values: Values) -> Any:
+    shape = np.shape(values[leaf.id]) if leaf.id in values else None
     if shape != leaf.shape:
         raise ValueError(
             f"{leaf.name()}: got {'no value' if shape is None else f'shape {shape}'}; expected an "
             f"array of shape {leaf.shape}"
         )
-    return given[leaf.id]
+    return values[leaf.id]
 
 
 FEWEST = 4

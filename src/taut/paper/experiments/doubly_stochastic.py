@@ -65,9 +65,9 @@ def _signed(
         for contestant in contestants
         for horizon in horizons
     ]
-    found = sweep(cells, progress=False).check()
+    result = sweep(cells, progress=False).check()
     columns = [
-        [metrics.excess(found[f"{one.name} / {horizon}"]) for horizon in horizons]
-        for one in contestants
+        [metrics.excess(result[f"{contestant.name} / {horizon}"]) for horizon in horizons]
+        for contestant in contestants
     ]
     return np.moveaxis(np.asarray(columns), 1, -1)

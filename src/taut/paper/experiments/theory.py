@@ -89,7 +89,7 @@ def cases() -> tuple[Case, ...]:
     the remark on squared constraints, Lemma 1, Proposition 1."""
     plain, smooth, corners = toy_problem(), smooth_toy(), toy_by_corners()
     strong, inside, squares = strongly_convex_toy(), strongly_convex_toy(0.5), squared(plain)
-    found: list[Case] = []
+    listed: list[Case] = []
 
     def add(
         kind: str, problem: Problem, make: Make, allowed: dict[str, float], beta: float = np.nan
@@ -97,7 +97,7 @@ def cases() -> tuple[Case, ...]:
         label, result, stream = KINDS[kind]
         name = kind if np.isnan(beta) else f"{kind}-{beta:.3g}"
         scored = plain if problem is squares else problem
-        found.append(
+        listed.append(
             Case(name, label, result, beta, lambda T: problem, scored, make, allowed, stream)
         )
 
@@ -131,7 +131,7 @@ def cases() -> tuple[Case, ...]:
         partial(ClippedOGD.tuned, beta=0.5),
         _powers(0.5, 0.75, 0.5, -1 / 6),
     )
-    return (*found, aggregated)
+    return (*listed, aggregated)
 
 
 def _powers(regret: float, violation: float, squared: float, peak: float) -> dict[str, float]:
@@ -338,8 +338,10 @@ def _promised(
         np.maximum(np.asarray(instance.constraints.values(instance.domain.centre, None)), 0).max()
     )
     setting = Setting(constants, float(instance.domain.diameter), initial_violation=excess)
-    found = translated(learner.guarantees(setting, horizon), instance, case.scored, horizon, count)
-    return {one.quantity: one.bound for one in smallest(found).values() if one.bound is not None}
+    guarantees = translated(
+        learner.guarantees(setting, horizon), instance, case.scored, horizon, count
+    )
+    return {g.quantity: g.bound for g in smallest(guarantees).values() if g.bound is not None}
 
 
 def _distinct(chosen: Sequence[Case]) -> list[Problem]:

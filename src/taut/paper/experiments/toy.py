@@ -50,22 +50,22 @@ def _habits(paths: Array, star: Array, radius: float) -> dict[str, Array]:
     """Describe the trajectory of every learner by numbers, such as the share of rounds near the
     boundary."""
     g = np.abs(paths).sum(axis=-1) - 1
-    found: dict[str, list[float]] = {
+    habits: dict[str, list[float]] = {
         name: [] for name in ("touch", "near", "crossings", "high", "low", "share", "ring", "miss")
     }
     for path, excess in zip(paths, g, strict=True):
         touches = np.flatnonzero(excess >= -0.02)
         first = int(touches[0]) if touches.size else len(excess) - 1
         after = excess[first:]
-        found["touch"].append(first + 1)
-        found["near"].append(float(np.mean(np.abs(after) <= 0.05)))
-        found["crossings"].append(float(np.sum(np.diff(np.sign(after)) != 0)))
-        found["high"].append(float(after.max()))
-        found["low"].append(float(after.min()))
-        found["share"].append(float(np.mean(excess > 0)))
+        habits["touch"].append(first + 1)
+        habits["near"].append(float(np.mean(np.abs(after) <= 0.05)))
+        habits["crossings"].append(float(np.sum(np.diff(np.sign(after)) != 0)))
+        habits["high"].append(float(after.max()))
+        habits["low"].append(float(after.min()))
+        habits["share"].append(float(np.mean(excess > 0)))
         # On the outer ball and clearly outside the constraint, because for R = 1 the optimum itself
         # is on the ball.
         ring = (np.linalg.norm(path, axis=-1) >= radius * (1 - 1e-3)) & (excess > 0.1)
-        found["ring"].append(float(np.mean(ring)))
-        found["miss"].append(float(np.linalg.norm(path[-len(path) // 20 :].mean(axis=0) - star)))
-    return {name: np.asarray(values) for name, values in found.items()}
+        habits["ring"].append(float(np.mean(ring)))
+        habits["miss"].append(float(np.linalg.norm(path[-len(path) // 20 :].mean(axis=0) - star)))
+    return {name: np.asarray(values) for name, values in habits.items()}

@@ -127,7 +127,7 @@ def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Fig
     """
     arguments.one_of("rule", rule, RULES)
     quantities = [
-        one for one in _SUMS if one[0] in data
+        entry for entry in _SUMS if entry[0] in data
     ]  # single constraints are summed only where there are several
     figure, panels = new_figure(
         len(quantities), narrow, width=3.3 if len(quantities) == 3 else 2.85
@@ -137,8 +137,10 @@ def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Fig
         values = (
             data[quantity].sel(contestant=field).transpose("contestant", "seed", "horizon").values
         )
-        for name, one in zip(field, values, strict=True):
-            curve(axes, data["horizon"].values, one, title_of(data, name), **look(name).options())
+        for name, series in zip(field, values, strict=True):
+            curve(
+                axes, data["horizon"].values, series, title_of(data, name), **look(name).options()
+            )
         if values.min() > 0 and values.max() > 30 * values.min():
             axes.set_yscale("log")
             log_axis(axes.yaxis)

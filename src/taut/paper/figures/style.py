@@ -14,7 +14,7 @@ import numpy as np
 
 from ...plots.families import FAMILIES as _FAMILIES
 
-_CLIPPED = next(one.colour for one in _FAMILIES if one.name == "clipped-ogd")
+_CLIPPED = next(family.colour for family in _FAMILIES if family.name == "clipped-ogd")
 CONTESTANTS = {
     "ogd": "#4D4D4D",
     "a-ogd": "#969696",
@@ -40,13 +40,13 @@ class Look:
 
     def options(self, markers: bool = True) -> dict[str, Any]:
         """Return the keyword arguments for `Axes.plot`."""
-        found: dict[str, Any] = {"color": self.colour, "linestyle": self.line}
+        options: dict[str, Any] = {"color": self.colour, "linestyle": self.line}
         if markers:
-            found |= {
+            options |= {
                 "marker": self.marker,
                 "markerfacecolor": "white" if self.hollow else self.colour,
             }
-        return found
+        return options
 
 
 def look(name: str) -> Look:
@@ -70,8 +70,8 @@ def shades(family: str, count: int) -> list[tuple[float, float, float]]:
 
     base = np.asarray(to_rgb(CONTESTANTS[family]))
     steps = np.linspace(-0.55, 0.55, count) if count > 1 else np.zeros(1)
-    found = [base + (1 - base) * -s if s < 0 else base * (1 - s) for s in steps]
-    return [(float(c[0]), float(c[1]), float(c[2])) for c in found]
+    colours = [base + (1 - base) * -s if s < 0 else base * (1 - s) for s in steps]
+    return [(float(c[0]), float(c[1]), float(c[2])) for c in colours]
 
 
 def fraction(beta: float) -> str:

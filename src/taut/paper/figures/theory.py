@@ -108,10 +108,10 @@ def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
         _growth(axes, data, quantity, second, "strong", log=quantity != "regret")
     _growth(panels[2], data, "peak", cases(data, "proposition-1"), "clipped")
     for case in cases(data, "proposition-1"):
-        one = data.sel(case=case)
-        horizon, first = data["horizon"].values, float(one["peak"].mean("seed")[0])
-        guide = first * (horizon / horizon[0]) ** float(one["theory_peak"])
-        text = f"slope {fraction(float(one['theory_peak']))}"
+        selected = data.sel(case=case)
+        horizon, first = data["horizon"].values, float(selected["peak"].mean("seed")[0])
+        guide = first * (horizon / horizon[0]) ** float(selected["theory_peak"])
+        text = f"slope {fraction(float(selected['theory_peak']))}"
         panels[2].plot(horizon, guide, ":", color="#555555", linewidth=1.2, label=text)
     label_panels(
         panels, ["regret: Theorem 2", "clipped violation: Theorem 2", "largest violation: Prop. 1"]
@@ -146,9 +146,9 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
     for axes, (quantity, title) in zip(panels, _QUANTITIES.items(), strict=True):
         rows = [case for case, ok in zip(order, known[quantity], strict=True) if ok or not narrow]
         for row, case in enumerate(rows):
-            one = data.sel(case=case)
+            selected = data.sel(case=case)
             middle, low, high, allowed = (
-                float(one[f"{p}_{quantity}"]) for p in ("measured", "low", "high", "theory")
+                float(selected[f"{p}_{quantity}"]) for p in ("measured", "low", "high", "theory")
             )
             if not np.isfinite(middle):
                 continue
@@ -192,8 +192,8 @@ def _growth(
     horizon = data["horizon"].values
     signed = quantity == "regret" and bool((data[quantity].sel(case=list(chosen)) <= 0).any())
     for case, colour in zip(chosen, shades(family, len(chosen)), strict=True):
-        one = data.sel(case=case)
-        values = one[quantity].transpose("seed", "horizon").values
+        selected = data.sel(case=case)
+        values = selected[quantity].transpose("seed", "horizon").values
         positive = log and not signed
         curve(
             axes,

@@ -60,11 +60,11 @@ def write_report(folder: str | Path) -> Path:
             for name in EXPERIMENTS
             if (folder / name / "results.nc").is_file()
         ],
-        claims=[_claim(one) for one in claims["claims"]],
+        claims=[_claim(claim) for claim in claims["claims"]],
         tally=_tally(claims["claims"]),
         sentence=_sentence(claims["claims"]),
-        first=[one for one in figures if one["name"] == _FIRST],
-        figures=[one for one in figures if one["name"] != _FIRST],
+        first=[figure for figure in figures if figure["name"] == _FIRST],
+        figures=[figure for figure in figures if figure["name"] != _FIRST],
         choices=claims["open"],
         options=claims["options"],
         versions=claims["versions"],
@@ -79,28 +79,28 @@ def _read(path: Path) -> Any:
     return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
 
-def _claim(one: dict[str, Any]) -> dict[str, Any]:
+def _claim(claim: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the table of verdicts."""
-    others = [f"{choice['choice']}: {choice['verdict']}" for choice in one["choices"]]
+    others = [f"{choice['choice']}: {choice['verdict']}" for choice in claim["choices"]]
     survives = {True: "yes", False: "no", None: "no other choices"}[
-        one["survives"] if others else None
+        claim["survives"] if others else None
     ]
-    return one | {
-        "css": LOOKS[one["verdict"]].css,
-        "mark": LOOKS[one["verdict"]].mark,
+    return claim | {
+        "css": LOOKS[claim["verdict"]].css,
+        "mark": LOOKS[claim["verdict"]].mark,
         "others": others,
         "survives": survives,
-        "figures": [(name, f"{value:.4g}") for name, value in one["figures"].items()],
+        "figures": [(name, f"{value:.4g}") for name, value in claim["figures"].items()],
     }
 
 
 def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
     """Return class, mark and text, such as "10 hold", of every verdict that occurs."""
-    found = [one["verdict"] for one in claims]
+    verdicts = [claim["verdict"] for claim in claims]
     return [
         (look.css, look.mark, f"{n} {look.verbs[n > 1]}")
         for verdict, look in LOOKS.items()
-        if (n := found.count(verdict))
+        if (n := verdicts.count(verdict))
     ]
 
 
@@ -182,23 +182,23 @@ def _parameters(data: xarray.Dataset) -> list[tuple[str, str]]:
 def _rounded(text: str) -> str:
     """Round all decimal numbers in a text to four significant digits and write Greek letters;
     datasets keep full precision."""
-    text = re.sub(r"[a-z]+", lambda found: _SYMBOLS.get(found[0], found[0]), text)
-    return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
+    text = re.sub(r"[a-z]+", lambda match: _SYMBOLS.get(match[0], match[0]), text)
+    return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda match: f"{float(match[0]):.4g}", text)
 
 
 def _timing(timing: Any) -> dict[str, Any] | None:
     """Return the steps, longest first, with their share of the total time."""
     if timing is None:
         return None
-    whole = sum(step["seconds"] for step in timing["steps"]) or 1.0
+    total = sum(step["seconds"] for step in timing["steps"]) or 1.0
     steps = sorted(timing["steps"], key=lambda step: -step["seconds"])
     rows = [
         {
             "step": s["step"],
             "seconds": f"{s['seconds']:.1f}",
-            "share": f"{s['seconds'] / whole:.0%}",
+            "share": f"{s['seconds'] / total:.0%}",
             "kept": s.get("kept", False),
         }
         for s in steps
     ]
-    return {"rows": rows, "total": f"{whole:.1f}"}
+    return {"rows": rows, "total": f"{total:.1f}"}

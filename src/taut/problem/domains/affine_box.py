@@ -133,20 +133,20 @@ class AffineBox(
         x = self._decision(x)
         numbers = cast(working(x), self.rows, self.values, self.lower, self.upper, x)
         rows, values, low, high, flat = (
-            one if k < 2 else one.ravel() for k, one in enumerate(numbers)
+            array if k < 2 else array.ravel() for k, array in enumerate(numbers)
         )
         if rows.shape[0] == 1:
-            found = onto_slice(rows[0], values[0], low, high, flat, jnp)
+            projected = onto_slice(rows[0], values[0], low, high, flat, jnp)
         else:
-            found = onto_equations(rows, values, low, high, flat, jnp)
+            projected = onto_equations(rows, values, low, high, flat, jnp)
         # Points that are very far away lose all digits. The result is NaN then, which a simulation
         # reports, or is found slowly.
-        missed = jnp.max(jnp.abs(rows @ found - values) - self._room(rows, values, low, high))
+        missed = jnp.max(jnp.abs(rows @ projected - values) - self._room(rows, values, low, high))
         if is_tracer(missed):
-            found = jnp.where(missed <= 0, found, jnp.nan)
+            projected = jnp.where(missed <= 0, projected, jnp.nan)
         elif not missed <= 0 and np.isfinite(flat).all():
-            found = jnp.asarray(self._project_in_numpy(np.asarray(flat)[None])[0], flat.dtype)
-        return found.reshape(self.shape).astype(x.dtype)
+            projected = jnp.asarray(self._project_in_numpy(np.asarray(flat)[None])[0], flat.dtype)
+        return projected.reshape(self.shape).astype(x.dtype)
 
     def _room(self, rows: Any, values: Any, low: Any, high: Any) -> Any:
         """By how much a projection may miss each equation."""
@@ -158,7 +158,7 @@ class AffineBox(
         low, high = (np.asarray(edge, float).ravel() for edge in (self.lower, self.upper))
         points = np.asarray(rows, float)
         with np.errstate(all="ignore"):
-            return np.stack([_project(matrix, values, low, high, one) for one in points])
+            return np.stack([_project(matrix, values, low, high, point) for point in points])
 
     def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
         """Whether the equations and all bounds hold."""
@@ -181,14 +181,14 @@ class AffineBox(
         basis = rows / jnp.linalg.norm(rows, axis=1, keepdims=True)
 
         def step(k: Any, x: jax.Array) -> jax.Array:
-            one, two = jax.random.split(jax.random.fold_in(key, k))
-            direction = jax.random.normal(one, x.shape) * (high > low)
+            direction_key, length_key = jax.random.split(jax.random.fold_in(key, k))
+            direction = jax.random.normal(direction_key, x.shape) * (high > low)
             direction = direction - basis.T @ (basis @ direction)
             moving = jnp.abs(direction) > 1e-12
             one_end, other = ((edge - x) / jnp.where(moving, direction, 1) for edge in (low, high))
             first = jnp.max(jnp.where(moving, jnp.minimum(one_end, other), -jnp.inf))
             last = jnp.min(jnp.where(moving, jnp.maximum(one_end, other), jnp.inf))
-            length = first + (last - first) * jax.random.uniform(two)
+            length = first + (last - first) * jax.random.uniform(length_key)
             return jnp.where(jnp.any(moving), jnp.clip(x + length * direction, low, high), x)
 
         # Fixed entries bend the directions out of the equations; the projection removes that and
@@ -209,14 +209,17 @@ class AffineBox(
             return knapsack(self.rows[0], self.values[0], low, high, directions, xp)
         if xp is np:
             return np.stack(
-                [_linear_program(self.rows, self.values, low, high, one) for one in directions]
+                [
+                    _linear_program(self.rows, self.values, low, high, direction)
+                    for direction in directions
+                ]
             )
         largest = xp.max(xp.abs(directions), axis=1, keepdims=True)
         unit = directions / xp.where(largest > 0, largest, 1)
         far = self.middle.reshape(1, -1) - FAR * self.diameter * unit
-        return jax.vmap(lambda one: onto_equations(self.rows, self.values, low, high, one, jnp))(
-            far
-        )
+        return jax.vmap(
+            lambda point: onto_equations(self.rows, self.values, low, high, point, jnp)
+        )(far)
 
     def _edges(self) -> tuple[Any, Any]:
         """The bounds; with one equation they are tight."""
@@ -279,7 +282,8 @@ def _tightened(rows: Array, values: Array, low: Array, high: Array) -> tuple[Arr
         ends = (values[0] - (large.sum() - large)) / row, (values[0] - (small.sum() - small)) / row
     free = row != 0
     least, most = (
-        np.where(free, one(*ends), edge) for one, edge in ((np.minimum, low), (np.maximum, high))
+        np.where(free, extreme(*ends), edge)
+        for extreme, edge in ((np.minimum, low), (np.maximum, high))
     )
     low, high = np.maximum(low, least), np.minimum(high, most)
     return np.minimum(low, high), np.maximum(low, high)
@@ -298,16 +302,16 @@ def _linear_program(rows: Array, values: Array, low: Array, high: Array, directi
     within the bounds."""
     from scipy.optimize import linprog
 
-    found = linprog(
+    solution = linprog(
         direction, A_eq=rows, b_eq=values, bounds=np.stack([low, high], axis=1), method="highs"
     )
-    if found.status == 2:
+    if solution.status == 2:
         raise ValueError(
             "values: got equations that no decision within the bounds satisfies; expected a set "
             "that is not empty"
         )
-    if found.x is None:
+    if solution.x is None:
         raise ValueError(
-            f"rows: got equations for which the linear program failed ({found.message})"
+            f"rows: got equations for which the linear program failed ({solution.message})"
         )
-    return np.clip(found.x, low, high)
+    return np.clip(solution.x, low, high)

@@ -20,10 +20,10 @@ entries are left alone."""
 
 def onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
     """The projection on a box cut by one equation: clip(x - t * row) for the right t."""
-    found = xp.clip(x - _length(row, value, low, high, x, xp) * row, low, high)
+    projected = xp.clip(x - _length(row, value, low, high, x, xp) * row, low, high)
     for _ in range(POLISH):  # far points lose digits in x - t * row
-        found = _corrected(row[None], xp.reshape(value, (1,)), low, high, found, xp)
-    return found
+        projected = _corrected(row[None], xp.reshape(value, (1,)), low, high, projected, xp)
+    return projected
 
 
 def far_onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any) -> Any:
@@ -33,7 +33,7 @@ def far_onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any) -> Any:
     are filled up in the order of x / row, and c = x_j / row_j, entries that matter become small,
     and the others stay far beyond their bounds.
     """
-    row, low, high, x = (np.asarray(one, float) for one in (row, low, high, x))
+    row, low, high, x = (np.asarray(array, float) for array in (row, low, high, x))
     free = row != 0
     size = 2.0 ** np.floor(np.log2(max(1.0, float(np.max(np.abs(x))))))
     places = x[free] / size / row[free]
@@ -124,8 +124,8 @@ def _solver(matrix: Any, least: Any, xp: Any) -> Any:
     inverse = jax.lax.fori_loop(0, matrix.shape[0], eliminated, matrix)
 
     def solved(right: Any) -> Any:
-        found = inverse @ right
-        return found + inverse @ (right - matrix @ found)
+        solution = inverse @ right
+        return solution + inverse @ (right - matrix @ solution)
 
     return solved
 
@@ -181,7 +181,7 @@ def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any)
             centred - under * below - aim[0] * aim[2], centred - over * above + aim[0] * aim[3]
         )
         share = xp.minimum(1.0, 0.995 * length(change))
-        after_step = tuple(one + share * d for one, d in zip(state, change, strict=True))
+        after_step = tuple(entry + share * d for entry, d in zip(state, change, strict=True))
         good = xp.all(xp.isfinite(after_step[0])) & xp.all(xp.isfinite(after_step[1]))
         return tuple(xp.where(good, new, old) for new, old in zip(after_step, state, strict=True))
 
@@ -199,11 +199,11 @@ def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any)
             state, number = step(state), number + 1
     else:
 
-        def body(one: Any) -> Any:
-            return one[0] + 1, step(one[1])
+        def body(carry: Any) -> Any:
+            return carry[0] + 1, step(carry[1])
 
         first = (jnp.zeros((), jnp.int32), start)
-        _, state = jax.lax.while_loop(lambda one: going(*one), body, first)
+        _, state = jax.lax.while_loop(lambda carry: going(*carry), body, first)
     return _settled(rows, values, low, high, x, state, xp)
 
 
@@ -224,8 +224,8 @@ def _settled(rows: Any, values: Any, low: Any, high: Any, x: Any, state: Any, xp
     )
 
     def corrected(point: Any, inside: Any) -> Any:
-        found = xp.clip(_corrected(rows, values, low, high, point, xp, inside), low, high)
-        return found, _between(found, low, high)
+        moved = xp.clip(_corrected(rows, values, low, high, point, xp, inside), low, high)
+        return moved, _between(moved, low, high)
 
     def settled(point: Any, inside: Any) -> tuple[Any, Any]:
         """The point, corrected several times, and its squared distance, infinite if it misses an
@@ -235,7 +235,7 @@ def _settled(rows: Any, values: Any, low: Any, high: Any, x: Any, state: Any, xp
             for _ in range(1 + POLISH):
                 tried = corrected(*tried)
         else:
-            tried = jax.lax.fori_loop(0, 1 + POLISH, lambda _, one: corrected(*one), tried)
+            tried = jax.lax.fori_loop(0, 1 + POLISH, lambda _, carry: corrected(*carry), tried)
         short = xp.max(xp.abs(rows @ tried[0] - values)) <= room
         return tried[0], xp.where(short, xp.sum((tried[0] - x) ** 2), xp.inf)
 
@@ -243,12 +243,12 @@ def _settled(rows: Any, values: Any, low: Any, high: Any, x: Any, state: Any, xp
     points = inner, active, outer
     inside = _between(inner, low, high), ~(near | far), _between(outer, low, high)
     if xp is np:
-        found, distances = zip(*map(settled, points, inside), strict=True)
+        projections, distances = zip(*map(settled, points, inside), strict=True)
     else:
-        found, distances = jax.vmap(settled)(jnp.stack(points), jnp.stack(inside))
-    found, distances = xp.stack(found), xp.stack(distances)
+        projections, distances = jax.vmap(settled)(jnp.stack(points), jnp.stack(inside))
+    projections, distances = xp.stack(projections), xp.stack(distances)
     best = xp.argmin(distances)
-    return xp.where(distances[best] < xp.inf, found[best], inner)
+    return xp.where(distances[best] < xp.inf, projections[best], inner)
 
 
 def knapsack(row: Any, value: Any, low: Any, high: Any, directions: Any, xp: Any) -> Any:

@@ -83,9 +83,9 @@ class OfParts(Domain):
 
         flat = cp.vec(x, order="C")
         return [
-            one
+            constraint
             for part, places in self.pieces
-            for one in part.to_cvxpy(cp.reshape(flat[places], part.shape, order="C"))
+            for constraint in part.to_cvxpy(cp.reshape(flat[places], part.shape, order="C"))
         ]
 
     def to_dict(self) -> dict[str, Any]:
@@ -157,13 +157,13 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
     ) -> None:
         if not isinstance(parts, Sequence):
             raise TypeError(f"parts: got {arguments.shown(parts)}; expected a list of domains")
-        where = tuple(tuple(int(i) for i in np.ravel(one)) for one in places)
+        where = tuple(tuple(int(i) for i in np.ravel(indices)) for indices in places)
         sizes = [math.prod(part.shape) for part in _checked(parts)]
-        if not sizes or [len(one) for one in where] != sizes:
+        if not sizes or [len(indices) for indices in where] != sizes:
             raise ValueError(
-                f"places: got {[len(one) for one in where]} entries for the parts; expected {sizes}"
+                f"places: got {list(map(len, where))} entries for the parts; expected {sizes}"
             )
-        if sorted(i for one in where for i in one) != list(range(sum(sizes))):
+        if sorted(i for indices in where for i in indices) != list(range(sum(sizes))):
             raise ValueError(
                 f"places: got {list(map(list, where))}; expected every place from 0 to "
                 f"{sum(sizes) - 1} once"
@@ -185,10 +185,10 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
     def project(self, x: jax.Array) -> jax.Array:
         """Each part on its own domain. Parts of the same kind and shape are projected together."""
         pieces = self.split(self._decision(x))
-        found: list[Any] = [None] * len(pieces)
+        projected: list[Any] = [None] * len(pieces)
         for alike in _alike(self.parts):
             if len(alike) == 1:
-                found[alike[0]] = self.parts[alike[0]].project(pieces[alike[0]])
+                projected[alike[0]] = self.parts[alike[0]].project(pieces[alike[0]])
                 continue
             domains = jax.tree.map(
                 lambda *leaves: jnp.stack(list(map(jnp.asarray, leaves))),
@@ -198,8 +198,8 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
                 domains, jnp.stack([pieces[i] for i in alike])
             )
             for k, i in enumerate(alike):
-                found[i] = rows[k]
-        return self.join(found)
+                projected[i] = rows[k]
+        return self.join(projected)
 
     def scaled(self, factor: float) -> Domain:
         """Every part times `factor`."""
@@ -207,7 +207,7 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
 
     def to_dict(self) -> dict[str, Any]:
         """The parts' descriptions and places."""
-        places = [list(one) for one in self.places]
+        places = [list(indices) for indices in self.places]
         return super().to_dict() | {"places": places, "shape": list(self.shape)}
 
     @classmethod
@@ -219,8 +219,8 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
 
 def _alike(parts: tuple[Domain, ...]) -> list[list[int]]:
     """The indices of parts, grouped by structure and by the shapes of their numbers."""
-    found: dict[Any, list[int]] = {}
+    groups: dict[Any, list[int]] = {}
     for i, part in enumerate(parts):
         leaves, structure = jax.tree.flatten(part)
-        found.setdefault((structure, tuple(map(np.shape, leaves))), []).append(i)
-    return list(found.values())
+        groups.setdefault((structure, tuple(map(np.shape, leaves))), []).append(i)
+    return list(groups.values())

@@ -103,8 +103,8 @@ class Spectral(Domain, leaves=("eigenvalues",)):
         n = self.shape[0]
         values, vectors = _decomposed(directions.reshape(-1, n, n), xp)
         best = self.eigenvalues._minimisers(values, xp)
-        found = (vectors * best[:, None, :]) @ xp.swapaxes(vectors, 1, 2)
-        return found.reshape(directions.shape)
+        matrices = (vectors * best[:, None, :]) @ xp.swapaxes(vectors, 1, 2)
+        return matrices.reshape(directions.shape)
 
     def to_cvxpy(self, x: Any) -> list[Any]:
         """Symmetry, and semidefinite constraints or a norm."""

@@ -28,26 +28,26 @@ millisecond each."""
 def centre_of(domain: Domain) -> Array:
     """`domain.centre` as a NumPy array, in JAX's float type. JAX would compile a program that
     copies an array of each shape."""
-    found: Any
+    centre: Any
     if pieces := _pieces(domain):
-        found = np.zeros(math.prod(domain.shape))
+        centre = np.zeros(math.prod(domain.shape))
         for part, places in pieces:
-            found[places] = centre_of(part).ravel()
-        found = found.reshape(domain.shape)
+            centre[places] = centre_of(part).ravel()
+        centre = centre.reshape(domain.shape)
     else:
         own = type(domain) in (AffineBox, Ball, Box, L1Ball)
-        found = domain.middle if own else domain.centre  # type: ignore[attr-defined]
-    return np.asarray(found, default_float())
+        centre = domain.middle if own else domain.centre  # type: ignore[attr-defined]
+    return np.asarray(centre, default_float())
 
 
 def linear_minimisers(domain: Domain, directions: Array) -> Array:
     """For each row of `directions` a flat decision at which <direction, x> is smallest; see
     `Domain.linear_minimiser`."""
     if pieces := _pieces(domain):
-        found = np.zeros(directions.shape)
+        minimisers = np.zeros(directions.shape)
         for part, places in pieces:
-            found[:, places] = linear_minimisers(part, directions[:, places])
-        return found
+            minimisers[:, places] = linear_minimisers(part, directions[:, places])
+        return minimisers
     if exact_in_numpy(domain):
         return np.broadcast_to(domain._minimisers(directions, np), directions.shape)
     return np.concatenate(
@@ -58,10 +58,10 @@ def linear_minimisers(domain: Domain, directions: Array) -> Array:
 def project_rows(domain: Domain, points: Array) -> Array:
     """Each row of `points`, a flat decision, projected on the domain."""
     if pieces := _pieces(domain):
-        found = np.zeros(points.shape)
+        projected = np.zeros(points.shape)
         for part, places in pieces:
-            found[:, places] = project_rows(part, points[:, places])
-        return found
+            projected[:, places] = project_rows(part, points[:, places])
+        return projected
     few = not isinstance(domain, AffineBox) or len(points) <= FEW
     if few and "_project_in_numpy" in vars(type(domain)):  # a subclass may be another set
         return domain._project_in_numpy(np.asarray(points, float))
@@ -87,7 +87,7 @@ def least_change(domain: Domain, directions: Array, points: Array) -> Array:
     They are equal to the minimum for domains that have a `linear_minimiser` of their own.
     """
     if pieces := _pieces(domain):
-        parts = [least_change(one, directions[:, at], points[:, at]) for one, at in pieces]
+        parts = [least_change(part, directions[:, at], points[:, at]) for part, at in pieces]
         return np.asarray(np.sum(parts, axis=0))
     if exact_in_numpy(domain) or type(domain).linear_minimiser is not Domain.linear_minimiser:
         return np.sum(directions * (linear_minimisers(domain, directions) - points), axis=1)
@@ -144,9 +144,9 @@ def _least_change_by_projection(
 
 @jax.jit
 def _projected(domain: Domain, rows: Any) -> Any:
-    return jax.vmap(lambda one: domain.project(one.reshape(domain.shape)).ravel())(rows)
+    return jax.vmap(lambda row: domain.project(row.reshape(domain.shape)).ravel())(rows)
 
 
 @jax.jit
 def _minimised(domain: Domain, rows: Any) -> Any:
-    return jax.vmap(lambda one: domain.linear_minimiser(one.reshape(domain.shape)).ravel())(rows)
+    return jax.vmap(lambda row: domain.linear_minimiser(row.reshape(domain.shape)).ravel())(rows)

@@ -69,7 +69,7 @@ class BanditRound(RoundSeen):
         return x
 
 
-def _refuse(*given: Any) -> NoReturn:
+def _refuse(*operands: Any) -> NoReturn:
     raise TypeError(
         "feedback: bandit feedback has no gradients; expected a learner that estimates them from "
         "values, such as taut.TwoPoint"

@@ -146,8 +146,8 @@ class Delayed(Feedback):
         slot = jnp.mod(t - 1, self.slots)
         new = Pending(x, round.loss(x), round.gradient(x), values, jacobian, t + delay, tag)
         return jax.tree.map(
-            lambda kept, one: lax.dynamic_update_index_in_dim(
-                kept, jnp.asarray(one, kept.dtype), slot, 0
+            lambda array, value: lax.dynamic_update_index_in_dim(
+                array, jnp.asarray(value, array.dtype), slot, 0
             ),
             memory,
             new,
@@ -178,6 +178,6 @@ class DelayedRound(RoundSeen):
 
 def _at(memory: Pending, slot: jax.Array, round: Round) -> DelayedRound:
     measured = jax.tree.map(
-        lambda kept: lax.dynamic_index_in_dim(kept, slot, 0, keepdims=False), memory
+        lambda array: lax.dynamic_index_in_dim(array, slot, 0, keepdims=False), memory
     )
     return DelayedRound(measured, round)

@@ -259,11 +259,11 @@ def _perspective(atom: Any) -> Operation:
 
     def operation(s: jax.Array, *rest: jax.Array) -> jax.Array:
         s = jnp.reshape(s, ())
-        xs, given = rest[: len(ids)], dict(zip(parameters, rest[len(ids) :], strict=True))
+        xs, data = rest[: len(ids)], dict(zip(parameters, rest[len(ids) :], strict=True))
         inside = s > 0
         scale = jnp.where(inside, s, 1)
-        value = scale * function({i: x / scale for i, x in zip(ids, xs, strict=True)}, given)
-        limit = outside if recession is None else recession(dict(zip(ids, xs, strict=True)), given)
+        value = scale * function({i: x / scale for i, x in zip(ids, xs, strict=True)}, data)
+        limit = outside if recession is None else recession(dict(zip(ids, xs, strict=True)), data)
         return jnp.where(inside, value, limit)
 
     return operation
