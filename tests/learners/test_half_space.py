@@ -13,7 +13,7 @@ import taut
 from learners import half_space_reference as reference
 from learners.harness import check_formula, conforms
 from taut.judge.guarantees import setting_of
-from taut.learners.half_space import guarantees as half_space_guarantees, method as half_space
+from taut.learners.half_space import method as half_space
 from taut.learners.half_space.joint_projection import project_jointly
 from taut.learners.half_space.method import CARDS, HalfSpace
 from taut.learners.schedules import AdaGradNorm, Constant, Inverse, InverseRoot
@@ -494,7 +494,7 @@ def test_error_bound_of_a_slater_gap_is_that_gap_over_the_diameter():
             taut.Constants(slater=0.5),
         )
     )
-    assert half_space_guarantees._kappa(setting) == (0.25, ("slater",))
+    assert setting.error_bound() == (0.25, ("slater",))
 
 
 def test_a_margin_for_steps_without_memory_is_too_small_with_memory():
