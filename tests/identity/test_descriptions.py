@@ -163,6 +163,13 @@ CHANGES = {
 }
 
 
+@pytest.fixture(autouse=True)
+def load_what_is_written(monkeypatch):
+    """Stored bytecode of a module that is written twice in a second, with as many characters,
+    would be loaded in the place of the new text."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+
 def module_of(source, folder, name="recipes"):
     path = folder / f"{name}.py"
     path.write_text(HEAD + source)
