@@ -74,9 +74,10 @@ fuzz: .venv/ready
 	$(BIN)/python -m drills.fuzz
 
 # Change the source in one place at a time, run the tests of that module, and print the share of changes that they notice.
+# Without stored bytecode, which would hide a change that is as long as what it replaces.
 mutants: .venv/ready
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e '.[mutants]'
-	TAUT_TEST_CACHE=.xla_cache nice $(BIN)/python -m drills.mutants
+	PYTHONDONTWRITEBYTECODE=1 TAUT_TEST_CACHE=.xla_cache nice $(BIN)/python -m drills.mutants
 
 # Run the tests with the lowest declared version of every dependency, and with the newest.
 floors: .venv/ready
