@@ -89,7 +89,7 @@ floors: .venv/ready
 
 newest:
 	$(PYTHON) -m venv .venv-newest
-	.venv-newest/bin/pip install -q --no-compile --upgrade -e '.[dev,docs]'
+	.venv-newest/bin/pip install -q --no-compile --upgrade -e '.[dev,docs]' hatchling editables
 	TAUT_TEST_CACHE=.venv-newest/xla .venv-newest/bin/pytest -n 2 --dist loadfile
 
 # Browser tests use Debian's Chromium: installed where it is missing and we may, skipped elsewhere.
