@@ -92,9 +92,11 @@ def advice_of_rounds(
     if isinstance(advice, Arrays):  # of a run that is played again
         return advice
     if isinstance(advice, (list, tuple)) and _contains_none(advice):
-        told = [said_in_round(f"advice[{i}]", one, count, problem) for i, one in enumerate(advice)]
-        array = np.reshape([rows for rows, _ in told], (-1, count, *problem.domain.shape))
-        gone = np.reshape([~given for _, given in told], (-1, count))
+        rounds_said = [
+            said_in_round(f"advice[{i}]", entry, count, problem) for i, entry in enumerate(advice)
+        ]
+        array = np.reshape([rows for rows, _ in rounds_said], (-1, count, *problem.domain.shape))
+        gone = np.reshape([~speaks for _, speaks in rounds_said], (-1, count))
         mask = np.broadcast_to(gone.reshape(*gone.shape, *[1] * (array.ndim - 2)), array.shape)
     else:
         array, mask = numbers_and_gaps(advice, problem.coordinate_names)
@@ -115,8 +117,8 @@ def advice_of_rounds(
         )
     each = layout[0] == seeds and layout[1] == -1
     lead = array.shape[: 1 + each]
-    array, mask = (one.reshape(*lead, count, *shape) for one in (array, mask))
-    given, wrong = given_and_wrong(array, mask, 2 + each)
+    array, mask = (part.reshape(*lead, count, *shape) for part in (array, mask))
+    speaks, wrong = given_and_wrong(array, mask, 2 + each)
     if wrong.any():
         *_, round, adviser = np.argwhere(wrong)[0]
         whose = f" of adviser {adviser + 1}" if count > 1 else ""
@@ -125,8 +127,10 @@ def advice_of_rounds(
             f"numbers. {MISSING}"
         )
     if not each:
-        array, given = (np.broadcast_to(one[None], (seeds, *one.shape)) for one in (array, given))
-    return Arrays((array, given), rounds, seeds, True)
+        array, speaks = (
+            np.broadcast_to(part[None], (seeds, *part.shape)) for part in (array, speaks)
+        )
+    return Arrays((array, speaks), rounds, seeds, True)
 
 
 def forecast_of_rounds(
@@ -150,12 +154,12 @@ def forecast_of_rounds(
     masked: list[Any] = []
     arranged = problem.arrange(_filled(forecast, masked))
     made = as_stream(arranged, horizon=stream.horizon, seeds=seeds)
-    found, expected = (
-        jax.tree.map(lambda leaf: leaf.shape[2:], one.block(0, 1)) for one in (made, stream)
+    shapes, expected = (
+        jax.tree.map(lambda leaf: leaf.shape[2:], source.block(0, 1)) for source in (made, stream)
     )
-    if found != expected:
+    if shapes != expected:
         raise ValueError(
-            f"forecast: got data of shapes {found}; expected {expected}, as in the stream"
+            f"forecast: got data of shapes {shapes}; expected {expected}, as in the stream"
         )
     if not isinstance(made, Arrays):
         return made
@@ -247,18 +251,18 @@ def as_told(said: Any, predicted: Any, like: jax.Array) -> Told:
             None.
         like: an array (adviser, *decision).
     """
-    rows, given = said if isinstance(said, tuple) else (said, True)
+    rows, speaks = said if isinstance(said, tuple) else (said, True)
     rows = like[:0] if rows is None else jnp.asarray(rows, like.dtype)
     rows = rows.reshape(-1, *like.shape[1:])
-    given = jnp.broadcast_to(jnp.asarray(given, bool), rows.shape[:1])
+    speaks = jnp.broadcast_to(jnp.asarray(speaks, bool), rows.shape[:1])
     silent = like[len(rows) :]  # those of whom nothing was handed in
     rows = jnp.concatenate([rows, silent])
-    given = jnp.concatenate([given, jnp.zeros(len(silent), bool)])
+    speaks = jnp.concatenate([speaks, jnp.zeros(len(silent), bool)])
     if predicted is None:
-        return Told(rows, given)
+        return Told(rows, speaks)
     forecast, known = predicted
     known = jnp.reshape(jnp.asarray(known, bool), (1,))
-    return Told(rows, jnp.concatenate([given[:-1], known]), forecast)
+    return Told(rows, jnp.concatenate([speaks[:-1], known]), forecast)
 
 
 def _fits(shape: tuple[int, ...], layout: tuple[int, ...], rounds: int) -> bool:
@@ -271,8 +275,8 @@ def _fits(shape: tuple[int, ...], layout: tuple[int, ...], rounds: int) -> bool:
 def _contains_none(advice: Any) -> bool:
     """Whether a list of rounds, or one of its lists of advisers, contains None."""
     return any(
-        one is None or (isinstance(one, (list, tuple)) and any(each is None for each in one))
-        for one in advice
+        entry is None or (isinstance(entry, (list, tuple)) and any(each is None for each in entry))
+        for entry in advice
     )
 
 
@@ -307,9 +311,9 @@ def numbers_and_gaps(advice: Any, names: tuple[str, ...] | None) -> tuple[Array,
 def given_and_wrong(array: Array, mask: Array, lead: int) -> tuple[Array, Array]:
     """Return which decisions are not missing, and which of these are not finite or have gaps; the
     first `lead` axes are not those of a decision."""
-    flat, gaps = (one.reshape(*one.shape[:lead], -1) for one in (array, mask))
-    given = np.asarray(~gaps.all(axis=-1))
-    return given, np.asarray(given & ~(np.isfinite(flat) & ~gaps).all(axis=-1))
+    flat, gaps = (part.reshape(*part.shape[:lead], -1) for part in (array, mask))
+    speaks = np.asarray(~gaps.all(axis=-1))
+    return speaks, np.asarray(speaks & ~(np.isfinite(flat) & ~gaps).all(axis=-1))
 
 
 def said_in_round(name: str, advice: Any, count: int, problem: Problem) -> tuple[Array, Array]:
@@ -365,7 +369,7 @@ def advice_of_round(
     check_others(count, advice)
     if count == 0:
         return None
-    rows, given = said_in_round("advice", advice, count, problem)
-    for k in np.flatnonzero(given):
+    rows, speaks = said_in_round("advice", advice, count, problem)
+    for k in np.flatnonzero(speaks):
         arguments.finite("advice" if count == 1 else f"advice[{k}]", rows[k])
-    return rows.astype(dtype), given
+    return rows.astype(dtype), speaks

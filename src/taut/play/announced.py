@@ -68,11 +68,11 @@ def check_announced_count(problem: Problem, decision: Any, data: Any, expected: 
     """Refuse data with which the number of announced constraints is another one."""
     if problem.announced is None:
         return
-    given = problem.given(data, decision)
-    found = traced(
-        "announced(x, z)", "announced", "z", problem.announced.values, decision, given
+    revealed = problem.given(data, decision)
+    count = traced(
+        "announced(x, z)", "announced", "z", problem.announced.values, decision, revealed
     ).shape[0]
-    if found != expected:
+    if count != expected:
         raise ValueError(
-            f"z: got data with which announced(x, z) returns {found} values; expected {expected}"
+            f"z: got data with which announced(x, z) returns {count} values; expected {expected}"
         )

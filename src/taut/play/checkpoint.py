@@ -49,7 +49,8 @@ class Checkpoint:
                 "yet"
             )
         if any(
-            isinstance(one, Grows) and one.with_room(1) is not one for one in simulation.learners
+            isinstance(learner, Grows) and learner.with_room(1) is not learner
+            for learner in simulation.learners
         ):
             raise ValueError(
                 "checkpoint: got a folder and a learner that keeps all cuts (memory=None), whose "
@@ -57,7 +58,7 @@ class Checkpoint:
             )
         self.simulation = simulation
         self.fingerprint = fingerprint(simulation)
-        self.kept = KeptRecords(simulation.shape, simulation.stream.horizon)
+        self.played = KeptRecords(simulation.shape, simulation.stream.horizon)
         self.ends: list[int] = []
         self.run = secrets.token_hex(16)
         self.data = ""
@@ -121,7 +122,7 @@ class Checkpoint:
             }
             if {name: array.shape[ROUND_AXIS] for name, array in arrays.items()} != rows:
                 raise ValueError(f"{path.name} holds other records")
-            self.kept.add(arrays, begun, end)
+            self.played.add(arrays, begun, end)
             self.last, begun = storage.digest_of_file(path), end
         if self.last != last:
             raise ValueError("the last file of records is not the one that belongs to it")
@@ -133,7 +134,7 @@ class Checkpoint:
         self, carry: Any, records: Mapping[str, Array], data: Any, begun: int, done: int
     ) -> None:
         """Keep the records of rounds begun..done, write them and then the state."""
-        self.kept.add(records, begun, done)
+        self.played.add(records, begun, done)
         if records:
             path = self.folder / f"records-{done}.npz"
             storage.write_arrays(
@@ -158,7 +159,7 @@ class Checkpoint:
 
     def records(self) -> dict[str, Array]:
         """Return the records of all chunks."""
-        return self.kept.records
+        return self.played.records
 
     def _compare(self, path: Path, header: Mapping[str, Any]) -> None:
         if header.get("format") != FORMAT:
@@ -166,11 +167,11 @@ class Checkpoint:
                 f"checkpoint: got {path} in format {header.get('format')!r}; expected format "
                 f"{FORMAT}, that of this version"
             )
-        found = header.get("fingerprint")
-        found = found if isinstance(found, dict) else {}
-        names = sorted({*found, *self.fingerprint})
+        stored = header.get("fingerprint")
+        stored = stored if isinstance(stored, dict) else {}
+        names = sorted({*stored, *self.fingerprint})
         other = [
-            name for name in names if not files.same(found.get(name), self.fingerprint.get(name))
+            name for name in names if not files.same(stored.get(name), self.fingerprint.get(name))
         ]
         if other:
             self._refuse(", ".join(other))
@@ -220,12 +221,12 @@ def fingerprint(simulation: Simulation) -> dict[str, Any]:
 
 def _of_advice(simulation: Simulation, describe: Descriptions) -> dict[str, Any]:
     """Return what tells advice from other advice; nothing without advice."""
-    given = {"advice": simulation.advice, "forecast": simulation.forecast}
+    of_rounds = {"advice": simulation.advice, "forecast": simulation.forecast}
     return {
         name: digest_of_tree(value.data)
         if isinstance(value, Arrays)
         else _checksum(describe.of(value, name))
-        for name, value in given.items()
+        for name, value in of_rounds.items()
         if value is not None
     }
 

@@ -73,9 +73,9 @@ def compiled(
 
     def make() -> Executable:
         last = None if blank is None else blank()
-        given = arguments if blank is None else (*arguments, last)
+        passed = arguments if blank is None else (*arguments, last)
         options = QUICK if quick else {}
-        return Executable(*_compile(function, static, given, passes, options, in_pieces), last)
+        return Executable(*_compile(function, static, passed, passes, options, in_pieces), last)
 
     return programs_of(problem).get(key, make, compiles=True)
 
@@ -156,15 +156,15 @@ class Executables:
         function: Callable[..., Any],
         step: Callable[..., Any],
         passed: tuple[Any, ...],
-        given: Any,
+        varying: Any,
         **options: Any,
     ) -> Any:
         """Return `function((step, layout), rewrite, *passed)`, compiled.
 
-        `given` are those of the arguments that are not always alike. The options are those of
+        `varying` are those of the arguments that are not always alike. The options are those of
         `compiled`.
         """
-        leaves, structure = jax.tree.flatten(given)
+        leaves, structure = jax.tree.flatten(varying)
         key = (step, structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
         executable = self._compiled.get(key)
         if executable is None:

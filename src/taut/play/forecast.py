@@ -94,7 +94,7 @@ def best_for(
     size = start.size
     rows = [Rows(jnp.zeros((1, size), dtype), jnp.zeros((1,), dtype))]
     if isinstance(learner.learner, HalfSpace):
-        rows += [found for found in [learner.learner.kept(state.base)] if found is not None]
+        rows += [cuts for cuts in [learner.learner.kept(state.base)] if cuts is not None]
     if announced is not None:
         rows.append(rows_at(start, announced))
 

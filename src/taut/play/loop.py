@@ -137,8 +137,8 @@ def play_chunk(
     """
 
     first = begin_all(shape, inputs, keys)
-    given = state._replace(totals=first.totals)
-    begun = jax.tree.map(partial(jnp.where, span.begin == 0), first, given)
+    going_on = state._replace(totals=first.totals)
+    begun = jax.tree.map(partial(jnp.where, span.begin == 0), first, going_on)
     learners, seeds = (1, 1)
     if inputs.learner.side_by_side:
         learners, seeds = _side_by_side(shape, math.prod(inputs.game.domain.shape))
@@ -157,8 +157,8 @@ def begin_all(shape: Shape, inputs: Inputs, keys: jax.Array | None) -> GameState
     """Return the states before round 1 of all learners and seeds."""
 
     def begin(learner: Learner, key: Any) -> GameState:
-        x1, given = jnp.asarray(inputs.x1), (inputs.start, inputs.adversary)
-        return init(learner, inputs.game, x1, shape.counts, key, *given)
+        x1 = jnp.asarray(inputs.x1)
+        return init(learner, inputs.game, x1, shape.counts, key, inputs.start, inputs.adversary)
 
     of_seeds = jax.vmap(begin, (None, None if keys is None else 0), axis_size=shape.seeds)
     return jax.vmap(of_seeds, (0, None), axis_size=shape.learners)(inputs.learner, keys)

@@ -76,8 +76,8 @@ class Packing(NamedTuple):
             numbers = leaf if kind is None else jax.random.key_data(leaf)
             plain = isinstance(leaf, float) or getattr(leaf, "dtype", None) == floating
             dtype = floating if plain else np.dtype(jnp.result_type(numbers))
-            whole = dtype.kind in "iub" and dtype.itemsize <= 4
-            inside = dtype == floating or (whole and floating in (np.float32, np.float64))
+            exact = dtype.kind in "iub" and dtype.itemsize <= 4
+            inside = dtype == floating or (exact and floating in (np.float32, np.float64))
             bits = inside and floating == np.float32 and dtype.kind in "iu" and dtype.itemsize == 4
             shape = np.shape(numbers)
             places.append(Place(0 if inside else arrays, size, shape, dtype, bits, kind))

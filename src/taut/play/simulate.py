@@ -142,11 +142,11 @@ def simulate(
     if feedback is not None:
         for each in learners:
             check_covered(each, feedback, unproven)
-    kept = _record(record, learners[0])
+    recorded = _record(record, learners[0])
     numbers = source.horizon * source.seeds * len(learners) * math.prod(problem.domain.shape)
     few = source.horizon <= FEW[-1] and numbers <= SHORT and not source.reacts
-    if few and kept and "decisions" not in kept and chunk is None and checkpoint is None:
-        kept |= {"path"}  # for certificates, which would play such a run again otherwise
+    if few and recorded and "decisions" not in recorded and chunk is None and checkpoint is None:
+        recorded |= {"path"}  # for certificates, which would play such a run again otherwise
     simulation = Simulation.prepare(
         learners=learners,
         swept=swept,
@@ -154,7 +154,7 @@ def simulate(
         score=score,
         feedback=feedback,
         stream=source,
-        record=kept,
+        record=recorded,
         every=arguments.count("every", every),
         first=first_decision(problem, x1),
         random_keys=random_keys(key, source, learners[0], feedback),
@@ -235,7 +235,7 @@ def _learners(
     if (
         not isinstance(learner, Sequence)
         or not learner
-        or not all(isinstance(one, Learner) for one in learner)
+        or not all(isinstance(each, Learner) for each in learner)
     ):
         raise TypeError(
             f"learner: got {arguments.shown(learner)}; expected a taut learner, the name of one, "
@@ -244,10 +244,10 @@ def _learners(
             "problem, stream)"
         )
     shapes = {
-        (jax.tree.structure(one), tuple(map(np.shape, jax.tree.leaves(one)))) for one in learner
+        (jax.tree.structure(each), tuple(map(np.shape, jax.tree.leaves(each)))) for each in learner
     }
     if len(shapes) > 1:
-        kinds = " and ".join(sorted({type(one).__name__ for one in learner}))
+        kinds = " and ".join(sorted({type(each).__name__ for each in learner}))
         kinds = kinds if " and " in kinds else f"{len(shapes)} different structures of {kinds}"
         raise TypeError(
             "learner: all learners of a sweep need the same class, schedules and flags, and "

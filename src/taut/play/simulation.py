@@ -129,8 +129,8 @@ class Simulation:
         played = count_constraints(problem, first, problem.given(example, first), "stream")
         scored = played
         if score is not None or problem.announced is not None:
-            whole = (score or problem).whole()
-            scored = count_constraints(whole, first, whole.given(example, first), "stream")
+            all_rows = (score or problem).whole()
+            scored = count_constraints(all_rows, first, all_rows.given(example, first), "stream")
         if problem.announced is not None:
             check_announced(learners, problem, stream, feedback)
         predicted = forecast is not None
@@ -301,9 +301,9 @@ class Simulation:
             return in_place(leaf, shape.length, borrowed)
 
         span = Span(*(np.asarray(number, np.int32) for number in (start, rounds, start - read)))
-        given = self.inputs, jax.tree.map(staged, revealed), self.random_keys, span
-        program = compiled(self.problem, play_chunk, shape, given, self.quick, blank=self.blank)
-        played = program(*given, program.blank if carry is None else carry.state)
+        passed = self.inputs, jax.tree.map(staged, revealed), self.random_keys, span
+        program = compiled(self.problem, play_chunk, shape, passed, self.quick, blank=self.blank)
+        played = program(*passed, program.blank if carry is None else carry.state)
         state, sums, records = jax.tree.map(_host, played)  # waits for the chunk
         give_back(borrowed)
         if state.faults.any():  # the least is the first round's

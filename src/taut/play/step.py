@@ -106,19 +106,19 @@ def announce(
 def _told(learner: Learner, x: jax.Array, advice: Any) -> rounds.Told:
     """Return what advisers say; it may be traced."""
     count = check_advised(learner, None).advisers
-    rows, given = advice if isinstance(advice, tuple) else (advice, True)
+    rows, speaks = advice if isinstance(advice, tuple) else (advice, True)
     expected = [(count, *x.shape), *([x.shape] if count == 1 else [])]
     if jnp.shape(rows) not in expected:
         raise ValueError(
             f"advice: got shape {jnp.shape(rows)}; expected {expected[0]}, the decisions of all "
             "advisers"
         )
-    if jnp.shape(given) not in [(), (count,)]:
+    if jnp.shape(speaks) not in [(), (count,)]:
         raise ValueError(
-            f"advice: got {jnp.shape(given)} as the shape of which advisers say something; "
+            f"advice: got {jnp.shape(speaks)} as the shape of which advisers say something; "
             f"expected {(count,)}"
         )
-    return as_told((rows, given), None, jnp.zeros(expected[0], x.dtype))
+    return as_told((rows, speaks), None, jnp.zeros(expected[0], x.dtype))
 
 
 def step(

@@ -206,7 +206,7 @@ def default_learner(
     if slope:
         options["gradient_sigma"] = slope
     rounds = ROUNDS if horizon is None else horizon
-    known = {key: one for key, one in options.items() if key in LEARNERS[name].options}
+    known = {key: value for key, value in options.items() if key in LEARNERS[name].options}
     LOG.warning(
         "constraints are observed with errors, so the learner is %s for %d rounds instead of %s",
         name,
