@@ -183,8 +183,6 @@ OPTIONS = Pass(
         # constraints then take a little longer, but seconds of compilation outweigh microseconds
         # per round in all but very long games.
         **engine.unless_chosen({"xla_cpu_use_fusion_emitters": False}),
-        # Computes a number right before it is used.
-        **engine.unless_chosen({"xla_cpu_scheduler_type": "CPU_SCHEDULER_TYPE_MEMORY_OPTIMIZED"}),
     },
 )
 """Compiler options with which XLA's CPU backend compiles loops over short rounds better. They were
