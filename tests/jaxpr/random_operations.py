@@ -54,6 +54,8 @@ UNARY = {
     "power 3": lambda x: lax.integer_pow(x, 3),
     "power -2": lambda x: lax.integer_pow(x, -2),
     "power 0": lambda x: lax.integer_pow(x, 0),
+    "power 300": lambda x: lax.integer_pow(x, 300),
+    "power -7": lambda x: lax.integer_pow(x, -7),
     "a number": lambda x: (x + x.dtype.type(3)) * x.dtype.type(2),
 }
 BINARY = {
@@ -72,6 +74,8 @@ BINARY = {
     "dot": lambda x, y: lax.dot_general(x, y, (((1,), (1,)), ((), ()))),
     "inner products": lambda x, y: lax.dot_general(x, y, (((1,), (1,)), ((0,), (0,)))),
     "outer product": lambda x, y: lax.dot_general(x[0], y[1], (((), ()), ((), ()))),
+    "inner products, by columns": lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((1,), (1,)))),
+    "contraction crosswise": lambda x, y: lax.dot_general(x.T, y, (((1, 0), (0, 1)), ((), ()))),
     "full contraction": lambda x, y: lax.dot_general(x, y, (((0, 1), (0, 1)), ((), ()))),
     "constant matrix": lambda x, y: lax.dot_general(
         x, np.arange(12).reshape(4, 3).astype(x.dtype), (((1,), (1,)), ((), ()))
@@ -104,9 +108,11 @@ MOVED = {
     "broadcast a row": lambda x: lax.broadcast_in_dim(x[:1], (2, 3), (0, 1)),
     "reverse": lambda x: lax.rev(x, (1,)),
     "slice": lambda x: lax.slice(x, (0, 1), (2, 3), (1, 2)),
+    "slice of nothing": lambda x: lax.slice(x, (0, 1), (2, 1)),
     "split": lambda x: lax.split(x, (1, 2), axis=1),
     "tile": lambda x: jnp.tile(x, (2, 1)),
     "unstack": lambda x: jnp.unstack(x, axis=1),
+    "unstack nothing": lambda x: (x, *jnp.unstack(x[:, :0], axis=1)),
     "pad": lambda x: lax.pad(x, x.dtype.type(1), ((1, 0, 0), (0, 2, 0))),
     "cut by padding": lambda x: lax.pad(x, x.dtype.type(1), ((-1, 0, 0), (0, 2, 0))),
     "spread by padding": lambda x: lax.pad(x, x.dtype.type(1), ((0, 2, 1), (1, 0, 2))),
@@ -131,6 +137,7 @@ MOVED = {
         (1, 2),
         mode="clip",
     ),
+    "places of no numbers": lambda x: x[:, :0][jnp.array([1, 0, 1])],
     "places outside": lambda x: jnp.take(x, jnp.array([0, 7, -8]), axis=1, mode="fill"),
     "places outside, clipped": lambda x: jnp.take(x, jnp.array([0, 7, -8]), axis=1, mode="clip"),
     "places in data": lambda x: x[jnp.argmax(x[:, 0])],
@@ -158,6 +165,9 @@ for cumulative in (lax.cumsum, lax.cumprod, lax.cummax, lax.cummin):
         REDUCED[f"{cumulative.__name__} {reverse}"] = lambda x, function=cumulative, back=reverse: (
             function(x, axis=1, reverse=back)
         )
+for reduced in (lax.reduce_sum, lax.reduce_prod, lax.reduce_max, lax.reduce_min):
+    REDUCED[f"{reduced.__name__} of nothing"] = lambda x, function=reduced: function(x[:0], (0,))
+REDUCED["sort of nothing"] = lambda x: lax.sort(x[:, :0], dimension=1)
 REDUCED["sort"] = lambda x: lax.sort(x, dimension=1)
 CONVERTED = {
     f"as {target}": lambda x, target=target: lax.convert_element_type(x, target)

@@ -88,6 +88,8 @@ UNCLAIMED = {
     "places by row": TYPES,
     "sort by two": TYPES,
     "round away": FLOATS,
+    "reduce_max of nothing": TYPES,
+    "reduce_min of nothing": TYPES,
     "as float16": TYPES,
 }
 

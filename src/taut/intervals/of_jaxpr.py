@@ -20,7 +20,7 @@ import numpy as np
 
 from ..engine import Array, default_float
 from ..jax_internals import bind, derivative_file
-from ..jaxpr.numpy_rules import is_ordinary, operation
+from ..jaxpr.numpy_rules import operation
 from ..jaxpr.walk import CALLS, called, equations, evaluate
 from .arithmetic import (
     add,
@@ -202,15 +202,12 @@ def _largest(u: Enclosure) -> float:
 def computed(equation: Any, operands: Sequence[Any]) -> list[Array]:
     """The results of an operation on known numbers: in NumPy, or compiled by JAX, which takes
     longer."""
-    variables = (*equation.invars, *equation.outvars)
-    made = None
-    if all(is_ordinary(variable.aval.dtype) for variable in variables):
-        made = operation(equation, 0, [True] * len(operands))
-    if made is None:
+    function = operation(equation, 0, [True] * len(operands))
+    if function is None:
         return [np.asarray(value) for value in bind(equation, operands)]
     types = [variable.aval.dtype for variable in equation.invars]
-    result = made(*(np.asarray(x, dtype) for x, dtype in zip(operands, types, strict=True)))
-    return list(result) if equation.primitive.multiple_results else [np.asarray(result)]
+    result = function(*(np.asarray(x, dtype) for x, dtype in zip(operands, types, strict=True)))
+    return result if isinstance(result, list) else [np.asarray(result)]
 
 
 # -- Operations that move entries

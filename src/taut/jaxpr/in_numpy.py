@@ -10,14 +10,14 @@ evaluation computes, by which callers choose between this and compiled code.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..engine import Array
-from .numpy_rules import Operation, is_ordinary, operation
+from .numpy_rules import operation
 from .walk import evaluate
 
 PER_OPERATION = 1000
@@ -29,17 +29,17 @@ class _Slot:
     """The place of one value while a program is evaluated."""
 
     number: int
+    fixed: bool
+    """Whether the value is a constant, or computed from constants only."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One operation: where its operands are, and where its results go."""
+    """One operation: the numbers of the slots that it reads and writes."""
 
-    operation: Operation
-    operands: tuple[int, ...]
-    results: tuple[int, ...]
-    multiple: bool
-    """Whether the operation returns a list."""
+    operation: Callable[..., Any]
+    operands: list[int]
+    results: list[int]
     entries: int
     """How many numbers it computes for one value of the leading axes."""
 
@@ -58,58 +58,50 @@ def in_numpy(program: Any, lead: int) -> NumPyProgram | None:
         program: as `jax.make_jaxpr` returns it.
         lead: the number of leading axes of all arrays.
     """
+    inputs = [_Slot(number, False) for number in range(len(program.jaxpr.invars))]
     steps: list[_Step] = []
     constants: dict[int, Array] = {}
-    fixed: set[int] = set()
-    inputs = [_Slot(number) for number in range(len(program.jaxpr.invars))]
     count = len(inputs)
 
-    def new() -> _Slot:
+    def slots(values: Sequence[Any], variables: Sequence[Any]) -> list[_Slot]:
+        """Where these values are. A value that has no slot yet is a constant, which gets one."""
         nonlocal count
-        count += 1
-        return _Slot(count - 1)
-
-    def placed(value: Any, dtype: Any) -> _Slot:
-        if isinstance(value, _Slot):
-            return value
-        slot = new()
-        constants[slot.number] = np.array(value, dtype)[(None,) * lead]
-        fixed.add(slot.number)
-        return slot
+        places = []
+        for value, variable in zip(values, variables, strict=True):
+            if isinstance(value, _Slot):
+                places.append(value)
+                continue
+            constants[count] = np.array(value, variable.aval.dtype)[(None,) * lead]
+            places.append(_Slot(count, True))
+            count += 1
+        return places
 
     def rule(equation: Any, operands: list[Any]) -> list[_Slot]:
-        if not all(is_ordinary(v.aval.dtype) for v in (*equation.invars, *equation.outvars)):
+        nonlocal count
+        places = slots(operands, equation.invars)
+        fixed = [place.fixed for place in places]
+        function = operation(equation, lead, fixed)
+        if function is None:
             raise _NoRule
-        places = tuple(
-            placed(value, v.aval.dtype).number
-            for value, v in zip(operands, equation.invars, strict=True)
-        )
-        known = [number in fixed for number in places]
-        made = operation(equation, lead, known)
-        if made is None:
-            raise _NoRule
-        results = [new() for _ in equation.outvars]
-        numbers = tuple(slot.number for slot in results)
-        if all(known):
-            fixed.update(numbers)
-        multiple = equation.primitive.multiple_results
-        steps.append(_Step(made, places, numbers, multiple, _entries(equation)))
-        return results
+        numbers = list(range(count, count + len(equation.outvars)))
+        count += len(numbers)
+        read = [place.number for place in places]
+        steps.append(_Step(function, read, numbers, _entries(equation)))
+        return [_Slot(number, all(fixed)) for number in numbers]
 
     try:
-        outputs = evaluate(program, inputs, rule)
+        results = evaluate(program, inputs, rule)
     except _NoRule:
         return None
-    places = [
-        placed(value, v.aval.dtype).number
-        for value, v in zip(outputs, program.jaxpr.outvars, strict=True)
-    ]
-    return NumPyProgram(steps, places, constants, lead)
+    outputs = [slot.number for slot in slots(results, program.jaxpr.outvars)]
+    return NumPyProgram(steps, outputs, constants, lead)
 
 
 def _entries(equation: Any) -> int:
     """How many numbers an operation computes; products count each multiplication."""
-    size = max((math.prod(v.aval.shape) for v in equation.outvars), default=0)
+    size = 0
+    for variable in equation.outvars:
+        size = max(size, math.prod(variable.aval.shape))
     if equation.primitive.name == "dot_general":
         (left, _), _ = equation.params["dimension_numbers"]
         size *= math.prod(equation.invars[0].aval.shape[i] for i in left)
@@ -126,37 +118,34 @@ class NumPyProgram:
         constants: dict[int, Array],
         lead: int,
     ) -> None:
-        self._all, self._outputs, self._lead = steps, outputs, lead
-        needed, chosen = set(outputs), []
+        self._outputs, self._constants, self._lead = outputs, constants, lead
+        self._steps: list[_Step] = []
+        self._freed: list[set[int]] = []
+        """For each step the slots that no later step reads, so that memory is freed early."""
+        needed = {*outputs}
         for step in reversed(steps):
             if needed.intersection(step.results):
+                self._freed.append({*step.operands, *step.results} - needed - {*constants})
                 needed.update(step.operands)
-                chosen.append(step)
-        self._constants = {slot: value for slot, value in constants.items() if slot in needed}
-        later = {*outputs, *self._constants}
-        self._steps: list[tuple[_Step, tuple[int, ...]]] = []
-        for step in chosen:  # from the last one: what no later step reads is freed
-            freed = {*step.operands, *step.results} - later
-            later |= freed
-            self._steps.append((step, tuple(freed)))
+                self._steps.append(step)
         self._steps.reverse()
+        self._freed.reverse()
         self._work: dict[Any, int] = {}
 
     def first(self, count: int) -> NumPyProgram:
         """Return the program of the first outputs only."""
-        return NumPyProgram(self._all, self._outputs[:count], self._constants, self._lead)
+        return NumPyProgram(self._steps, self._outputs[:count], self._constants, self._lead)
 
     def work(self, inputs: Sequence[Array]) -> int:
         """Return how many numbers are computed for these inputs, where each call of an operation
         counts as `PER_OPERATION` numbers."""
-        leads = tuple(array.shape[: self._lead] for array in inputs)
+        leads = tuple([array.shape[: self._lead] for array in inputs])
         if leads not in self._work:
-            shapes: dict[int, tuple[int, ...]] = dict(enumerate(leads))
-            shapes.update(dict.fromkeys(self._constants, (1,) * self._lead))
+            single = (1,) * self._lead
+            shapes = dict(enumerate(leads)) | dict.fromkeys(self._constants, single)
             total = 0
-            for step, _ in self._steps:
-                own = [shapes[slot] for slot in step.operands]
-                shape = np.broadcast_shapes((1,) * self._lead, *own)
+            for step in self._steps:
+                shape = np.broadcast_shapes(single, *map(shapes.__getitem__, step.operands))
                 shapes.update(dict.fromkeys(step.results, shape))
                 total += math.prod(shape) * step.entries + PER_OPERATION
             self._work[leads] = total
@@ -166,11 +155,10 @@ class NumPyProgram:
         """Return the outputs. Leading axes on which an output does not depend have length 1."""
         values: dict[int, Any] = dict(enumerate(inputs)) | self._constants
         with np.errstate(all="ignore"):
-            for step, freed in self._steps:
-                result = step.operation(*[values[slot] for slot in step.operands])
-                values.update(
-                    zip(step.results, result if step.multiple else (result,), strict=True)
-                )
+            for step, freed in zip(self._steps, self._freed, strict=True):
+                results = step.operation(*map(values.__getitem__, step.operands))
+                results = results if isinstance(results, list) else [results]
+                values.update(zip(step.results, results, strict=True))
                 for slot in freed:
                     del values[slot]
         return [np.asarray(values[slot]) for slot in self._outputs]

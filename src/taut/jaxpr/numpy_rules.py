@@ -1,17 +1,20 @@
 """Primitive operations of JAX in NumPy, for many values at once.
 
-Every array has the same number of leading axes. A leading axis has length 1 in arrays that do not
-depend on it, and operations broadcast over it. `operation` returns the operation of one equation
-as a function of such arrays. It returns None for everything that is not known to be the same in
-NumPy: half precision, products in another type than their operands', and operations or parameters
-that are not listed here. Tests compare every operation in this file with JAX on random programs.
+`operation` returns the operation of one equation as a function of arrays. It returns None for
+everything that is not known to be the same in NumPy; `_is_known` lists these cases. Tests compare
+every operation in this file with JAX on random programs.
+
+Every array has the same number of leading axes, over which the operation is mapped. A leading axis
+has length 1 in arrays that do not depend on it, and operations broadcast over it. A rule is called
+as `rule(form, *operands)`; the rules of operations on single numbers are NumPy's own functions.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,15 +22,22 @@ import numpy as np
 
 from ..engine import Array
 
-Operation = Callable[..., Any]
-Maker = Callable[[Any, int], Operation | None]
-"""(equation, number of leading axes) -> the operation."""
-
 MOST_CASES = 32
 """The largest number of arrays among which `np.choose` chooses."""
 
 
-def operation(equation: Any, lead: int, fixed: Sequence[bool]) -> Operation | None:
+class Form(NamedTuple):
+    """What is known of an operation before its operands are."""
+
+    params: dict[str, Any]
+    """JAX's parameters, which count axes without the leading ones."""
+    lead: int
+    """The number of leading axes."""
+    shape: tuple[int, ...]
+    """The shape of the first result without leading axes."""
+
+
+def operation(equation: Any, lead: int, fixed: Sequence[bool]) -> Callable[..., Any] | None:
     """Return an operation on arrays with `lead` leading axes; None if NumPy has no counterpart.
 
     It returns a list of arrays if the primitive has several results.
@@ -39,37 +49,68 @@ def operation(equation: Any, lead: int, fixed: Sequence[bool]) -> Operation | No
             pad with, must be constants.
     """
     name = equation.primitive.name
-    places = _PLACES.get(name)
-    if places is not None and not all(fixed[places:]):
+    if not _is_known(equation, fixed):
         return None
-    if name in _ELEMENTWISE:
-        kinds, function = _ELEMENTWISE[name]
-        if any(np.dtype(v.aval.dtype).kind not in kinds for v in equation.invars):
-            return None
-        return _elementwise(function, equation)
-    maker = _MAKERS.get(name)
-    return None if maker is None else maker(equation, lead)
+    if name in _RULES:
+        shape = tuple(equation.outvars[0].aval.shape) if equation.outvars else ()
+        return partial(_RULES[name][1], Form(equation.params, lead, shape))
+    function = _ELEMENTWISE[name][1]
+    ranks = {len(v.aval.shape) for v in equation.invars}
+    return function if len(ranks) == 1 else partial(_widened, function)
+
+
+def _is_known(equation: Any, fixed: Sequence[bool]) -> bool:
+    """Whether a rule of this file computes what JAX computes."""
+    name, params, operands = equation.primitive.name, equation.params, equation.invars
+    if not all(is_ordinary(v.aval.dtype) for v in (*operands, *equation.outvars)):
+        return False
+    kinds, _ = _ELEMENTWISE.get(name) or _RULES.get(name) or ("", None)
+    types = {np.dtype(v.aval.dtype) for v in operands}
+    if not kinds or any(dtype.kind not in kinds for dtype in types):
+        return False
+    if name in _PLACES:
+        constant = all(fixed[_PLACES[name] :])
+        if name == "gather":
+            return constant and not params["dimension_numbers"].operand_batching_dims
+        if name == "pad":  # negative numbers cut something off
+            return constant and all(min(ends) >= 0 for ends in params["padding_config"])
+        return constant
+    match name:
+        case "broadcast_in_dim":  # a shape that is computed
+            return len(operands) == 1
+        case "dot_general":  # products in another type than their operands'
+            return types == {np.dtype(equation.outvars[0].aval.dtype)}
+        case "iota":  # a shape that is computed
+            return not operands
+        case "reduce_max" | "reduce_min":  # of nothing
+            return 0 not in operands[0].aval.shape
+        case "reshape":  # in another order of axes
+            return params["dimensions"] is None
+        case "round":  # halves away from zero instead of to even numbers
+            return int(params["rounding_method"]) == 1
+        case "select_n":
+            return len(operands) <= MOST_CASES
+        case "sort":
+            return bool(params["num_keys"] == 1)
+    return True
 
 
 def is_ordinary(dtype: Any) -> bool:
-    """Whether numbers of this type are the same in NumPy and JAX, operation by operation."""
-    if jnp.issubdtype(dtype, jax.dtypes.extended):  # random keys
+    """Whether numbers of this type are the same in NumPy and JAX, operation by operation: no random
+    keys, complex numbers or floats of 16 bits."""
+    if jnp.issubdtype(dtype, jax.dtypes.extended):
         return False
     kind = np.dtype(dtype).kind
     return kind in "iub" or (kind == "f" and np.dtype(dtype).itemsize in (4, 8))
 
 
-def _elementwise(function: Operation, equation: Any) -> Operation:
-    ranks = [len(v.aval.shape) for v in equation.invars]
-    rank = max(ranks)
-    if min(ranks) == rank:
-        return function
+# -- Operations on single numbers
 
-    def widened(x: Array, own: int) -> Array:
-        """A number among arrays gets as many axes as they have."""
-        return x if own == rank else x.reshape(x.shape + (1,) * (rank - own))
 
-    return lambda *operands: function(*map(widened, operands, ranks))
+def _widened(function: Callable[..., Any], *operands: Array) -> Any:
+    """A function of numbers and arrays; a number gets as many axes as the arrays have."""
+    rank = max(map(np.ndim, operands))
+    return function(*[x.reshape(x.shape + (1,) * (rank - x.ndim)) for x in operands])
 
 
 def _quotient(x: Array, y: Array) -> Array:
@@ -89,7 +130,7 @@ def _remainder(x: Array, y: Array) -> Array:
     return np.where(y == 0, x, np.fmod(x, divisor))
 
 
-_ELEMENTWISE: dict[str, tuple[str, Operation]] = {
+_ELEMENTWISE: dict[str, tuple[str, Callable[..., Any]]] = {
     "abs": ("fi", np.abs),
     "acos": ("f", np.arccos),
     "acosh": ("f", np.arccosh),
@@ -131,6 +172,7 @@ _ELEMENTWISE: dict[str, tuple[str, Operation]] = {
     "or": ("iub", np.bitwise_or),
     "pow": ("f", np.power),
     "rem": ("fiu", _remainder),
+    "round": ("f", np.rint),
     "rsqrt": ("f", lambda x: 1 / np.sqrt(x)),
     "shift_left": ("iu", np.left_shift),
     "shift_right_arithmetic": ("i", np.right_shift),
@@ -146,293 +188,162 @@ _ELEMENTWISE: dict[str, tuple[str, Operation]] = {
     "tanh": ("f", np.tanh),
     "xor": ("iub", np.bitwise_xor),
 }
-"""Operations on single numbers: the kinds of their operands (float, integer, unsigned, boolean),
-and NumPy's function."""
+"""The kinds of operands that an operation takes (float, integer, unsigned, boolean), and NumPy's
+function."""
 
 
-def _select_n(equation: Any, lead: int) -> Operation | None:
-    if np.dtype(equation.invars[0].aval.dtype).kind == "b":
-        return _elementwise(lambda which, no, yes: np.where(which, yes, no), equation)
-    if len(equation.invars) > MOST_CASES:
-        return None
-    return _elementwise(
-        lambda which, *cases: np.choose(which, np.broadcast_arrays(*cases), mode="clip"), equation
-    )
-
-
-def _integer_pow(equation: Any, lead: int) -> Operation:
-    y = equation.params["y"]
-    return (lambda x: x**y) if y >= 0 else (lambda x: 1 / x**-y)
-
-
-def _round(equation: Any, lead: int) -> Operation | None:
-    """Halves are rounded to even numbers."""
-    return np.rint if int(equation.params["rounding_method"]) == 1 else None
-
-
-def _convert(equation: Any, lead: int) -> Operation:
-    target = np.dtype(equation.params["new_dtype"])
-    if np.dtype(equation.invars[0].aval.dtype).kind != "f" or target.kind not in "iu":
-        return lambda x: x.astype(target)
+def _convert(form: Form, x: Array) -> Array:
+    """The numbers in another type. Floats that are out of the range of whole numbers become the
+    nearest one, NaN becomes 0."""
+    target = np.dtype(form.params["new_dtype"])
+    if x.dtype.kind != "f" or target.kind not in "iu":
+        return x.astype(target)
     least, largest = np.iinfo(target).min, np.iinfo(target).max
-
-    def nearest(x: Array) -> Array:
-        """Numbers out of range become the nearest whole number, NaN becomes 0."""
-        inside = (x > least) & (x < largest)
-        integers = np.where(inside, x, 0).astype(target)
-        integers = np.where(x >= largest, target.type(largest), integers)
-        return np.where(x <= least, target.type(least), integers)
-
-    return nearest
+    inside = (x > least) & (x < largest)
+    integers = np.where(inside, x, 0).astype(target)
+    integers = np.where(x >= largest, target.type(largest), integers)
+    return np.where(x <= least, target.type(least), integers)
 
 
-def _reshape(equation: Any, lead: int) -> Operation | None:
-    if equation.params.get("dimensions") is not None and equation.primitive.name == "reshape":
-        return None
-    shape = tuple(equation.outvars[0].aval.shape)
-    return lambda x: x.reshape(x.shape[:lead] + shape)
+def _integer_pow(form: Form, x: Array) -> Array:
+    """Powers by repeated squares: NumPy has no exponents that the type of `x` cannot hold."""
+    exponent, square = abs(form.params["y"]), x
+    power = np.ones_like(x)
+    while exponent:
+        power = power * square if exponent % 2 else power
+        square, exponent = (square * square if exponent > 1 else square), exponent // 2
+    return 1 / power if form.params["y"] < 0 else power
 
 
-def _broadcast(equation: Any, lead: int) -> Operation | None:
-    if len(equation.invars) > 1:
-        return None
-    shape = tuple(equation.outvars[0].aval.shape)
-    full = [1] * len(shape)
-    for own, target in enumerate(equation.params["broadcast_dimensions"]):
-        full[target] = equation.invars[0].aval.shape[own]
-    middle = tuple(full)
-    return lambda x: np.broadcast_to(x.reshape(x.shape[:lead] + middle), x.shape[:lead] + shape)
+def _select_n(form: Form, which: Array, *cases: Array) -> Array:
+    which = which.reshape(which.shape + (1,) * (cases[0].ndim - which.ndim))
+    if which.dtype.kind == "b":
+        return np.where(which, cases[1], cases[0])
+    return np.choose(which, np.broadcast_arrays(*cases), mode="clip")
 
 
-def _iota(equation: Any, lead: int) -> Operation | None:
-    if equation.invars:
-        return None
-    shape, axis = equation.outvars[0].aval.shape, equation.params["dimension"]
-    line = np.arange(shape[axis], dtype=equation.outvars[0].aval.dtype)
-    line = line.reshape([-1 if i == axis else 1 for i in range(len(shape))])
-    full = np.broadcast_to(line, shape)[(None,) * lead]
-    return lambda: full
+# -- Operations that move entries
 
 
-def _reduction(function: Callable[..., Any], kinds: str, typed: bool = False) -> Maker:
-    def made(equation: Any, lead: int) -> Operation | None:
-        dtype = np.dtype(equation.invars[0].aval.dtype)
-        axes = tuple(lead + axis for axis in equation.params["axes"])
-        if dtype.kind not in kinds:
-            return None
-        if typed:  # NumPy would add small integers up as large ones
-            return lambda x: function(x, axis=axes, dtype=dtype)
-        return lambda x: function(x, axis=axes)
-
-    return made
+def _reshape(form: Form, x: Array) -> Array:
+    return x.reshape(x.shape[: form.lead] + form.shape)
 
 
-def _extreme_place(function: Callable[..., Any]) -> Maker:
-    def made(equation: Any, lead: int) -> Operation:
-        (axis,), dtype = equation.params["axes"], equation.params["index_dtype"]
-        return lambda x: function(x, axis=lead + axis).astype(dtype)
-
-    return made
-
-
-def _cumulative(function: Any) -> Maker:
-    def made(equation: Any, lead: int) -> Operation | None:
-        axis, dtype = lead + equation.params["axis"], np.dtype(equation.invars[0].aval.dtype)
-        if dtype.kind == "b":
-            return None
-        if equation.params["reverse"]:
-            return lambda x: np.flip(
-                function.accumulate(np.flip(x, axis), axis=axis, dtype=dtype), axis
-            )
-        return lambda x: function.accumulate(x, axis=axis, dtype=dtype)
-
-    return made
+def _broadcast(form: Form, x: Array) -> Array:
+    shape = [1] * len(form.shape)
+    for length, axis in zip(x.shape[form.lead :], form.params["broadcast_dimensions"], strict=True):
+        shape[axis] = length
+    lead = x.shape[: form.lead]
+    return np.broadcast_to(x.reshape((*lead, *shape)), lead + form.shape)
 
 
-def _transpose(equation: Any, lead: int) -> Operation:
-    order = (*range(lead), *(lead + axis for axis in equation.params["permutation"]))
-    return lambda x: x.transpose(order)
+def _iota(form: Form) -> Array:
+    axis, rank = form.params["dimension"], len(form.shape)
+    line = np.arange(form.shape[axis], dtype=form.params["dtype"])
+    line = line.reshape([-1 if i == axis else 1 for i in range(rank)])
+    return np.broadcast_to(line, form.shape)[(None,) * form.lead]
 
 
-def _rev(equation: Any, lead: int) -> Operation:
-    axes = tuple(lead + axis for axis in equation.params["dimensions"])
-    return lambda x: np.flip(x, axes)
+def _transpose(form: Form, x: Array) -> Array:
+    order = [form.lead + axis for axis in form.params["permutation"]]
+    return x.transpose((*range(form.lead), *order))
 
 
-def _slice(equation: Any, lead: int) -> Operation:
-    params = equation.params
-    steps = params["strides"] or (None,) * len(params["start_indices"])
-    places = (..., *map(slice, params["start_indices"], params["limit_indices"], steps))
-    return lambda x: x[places]
+def _rev(form: Form, x: Array) -> Array:
+    return np.flip(x, tuple(form.lead + axis for axis in form.params["dimensions"]))
 
 
-def _split(equation: Any, lead: int) -> Operation:
-    edges, axis = np.cumsum(equation.params["sizes"])[:-1], lead + equation.params["axis"]
-    return lambda x: np.split(x, edges, axis=axis)
+def _slice(form: Form, x: Array) -> Array:
+    starts, stops = form.params["start_indices"], form.params["limit_indices"]
+    steps = form.params["strides"] or (None,) * len(starts)
+    return x[(..., *map(slice, starts, stops, steps))]
 
 
-def _tile(equation: Any, lead: int) -> Operation:
-    repeats = (1,) * lead + tuple(equation.params["reps"])
-    return lambda x: np.tile(x, repeats)
+def _split(form: Form, x: Array) -> list[Array]:
+    edges = np.cumsum(form.params["sizes"])[:-1]
+    return np.split(x, edges, axis=form.lead + form.params["axis"])
 
 
-def _joined(name: str, join: Callable[..., Array]) -> Maker:
-    def made(equation: Any, lead: int) -> Operation:
-        axis = lead + equation.params[name]
-
-        def operation(*parts: Array) -> Array:
-            shape = np.broadcast_shapes(*(part.shape[:lead] for part in parts))
-            return join(
-                [np.broadcast_to(part, shape + part.shape[lead:]) for part in parts], axis=axis
-            )
-
-        return operation
-
-    return made
+def _tile(form: Form, x: Array) -> Array:
+    return np.tile(x, (1,) * form.lead + tuple(form.params["reps"]))
 
 
-def _unstack(equation: Any, lead: int) -> Operation:
-    axis = lead + equation.params["axis"]
-    return lambda x: [np.take(x, i, axis=axis) for i in range(x.shape[axis])]
+def _joined(join: Callable[..., Array], axis: str, form: Form, *parts: Array) -> Array:
+    """Parts side by side, by `np.concatenate` or `np.stack`."""
+    lead = np.broadcast_shapes(*[part.shape[: form.lead] for part in parts])
+    parts = tuple(np.broadcast_to(part, lead + part.shape[form.lead :]) for part in parts)
+    return join(parts, axis=form.lead + form.params[axis])
 
 
-def _pad(equation: Any, lead: int) -> Operation | None:
-    config, shape = equation.params["padding_config"], equation.outvars[0].aval.shape
-    if any(low < 0 or high < 0 for low, high, _ in config):
-        return None
-    ends = [size - high for size, (_, high, _) in zip(shape, config, strict=True)]
-    steps = [inside + 1 for _, _, inside in config]
-    places: Any = (..., *map(slice, [low for low, _, _ in config], ends, steps))
+def _unstack(form: Form, x: Array) -> list[Array]:
+    return list(np.moveaxis(x, form.lead + form.params["axis"], 0))
 
-    def padded(x: Array, value: Array) -> Array:
-        result = np.full(x.shape[:lead] + tuple(shape), value.item(), x.dtype)
-        result[places] = x
-        return result
 
+def _pad(form: Form, x: Array, value: Array) -> Array:
+    padded = np.full(x.shape[: form.lead] + form.shape, value.item(), x.dtype)
+    places = [
+        slice(low, length - high, inside + 1)
+        for (low, high, inside), length in zip(
+            form.params["padding_config"], form.shape, strict=True
+        )
+    ]
+    padded[(..., *places)] = x
     return padded
 
 
-def _dot_general(equation: Any, lead: int) -> Operation | None:
-    types = {v.aval.dtype for v in (*equation.invars, *equation.outvars)}
-    if len(types) > 1 or np.dtype(types.pop()).kind not in "fiu":
-        return None
-    (left, right), (left_batch, right_batch) = equation.params["dimension_numbers"]
-    ranks = [len(v.aval.shape) for v in equation.invars]
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    first = [next(letters) for _ in range(ranks[0])]
-    second: list[str] = [""] * ranks[1]
-    for i, j in [*zip(left, right, strict=True), *zip(left_batch, right_batch, strict=True)]:
-        second[j] = first[i]
-    second = [letter or next(letters) for letter in second]
-    free = [first[i] for i in range(ranks[0]) if i not in (*left, *left_batch)]
-    others = [second[j] for j in range(ranks[1]) if j not in (*right, *right_batch)]
-    out = [first[i] for i in left_batch] + free + others
-    spec = f"...{''.join(first)},...{''.join(second)}->...{''.join(out)}"
-    axes = [lead + axis for axis in left]
-    turned = [lead + axis for axis in right]
-    swap = (
-        *range(lead),
-        *range(lead + len(others), lead + len(out)),
-        *range(lead, lead + len(others)),
-    )
-
-    def product(a: Array, b: Array) -> Array:
-        if not left_batch and math.prod(b.shape[:lead]) == 1:  # one matrix for all: BLAS
-            return np.tensordot(a, b.reshape(b.shape[lead:]), (axes, right))
-        if not left_batch and math.prod(a.shape[:lead]) == 1:
-            return np.tensordot(b, a.reshape(a.shape[lead:]), (turned, left)).transpose(swap)
-        return np.asarray(np.einsum(spec, a, b))
-
-    return product
+def _dynamic_slice(form: Form, x: Array, *starts: Array) -> Array:
+    return x[_window(x.shape[form.lead :], starts, form.params["slice_sizes"])]
 
 
-def _sort(equation: Any, lead: int) -> Operation | None:
-    axis = lead + equation.params["dimension"]
-    if equation.params["num_keys"] != 1:
-        return None
-    if len(equation.invars) == 1:
-        return lambda x: [np.sort(x, axis=axis)]
-
-    def sorted_by_first(*operands: Array) -> list[Array]:
-        operands = tuple(np.broadcast_arrays(*operands))
-        order = np.argsort(operands[0], axis=axis, kind="stable")
-        return [np.take_along_axis(x, order, axis=axis) for x in operands]
-
-    return sorted_by_first
+def _dynamic_update_slice(form: Form, x: Array, update: Array, *starts: Array) -> Array:
+    lead = np.broadcast_shapes(x.shape[: form.lead], update.shape[: form.lead])
+    result = np.array(np.broadcast_to(x, lead + form.shape))
+    result[_window(form.shape, starts, update.shape[form.lead :])] = update
+    return result
 
 
-def _dynamic_slice(equation: Any, lead: int) -> Operation:
-    sizes = equation.params["slice_sizes"]
-    return lambda x, *starts: x[_span(x.shape[lead:], starts, sizes)]
-
-
-def _dynamic_update_slice(equation: Any, lead: int) -> Operation:
-    def updated(x: Array, update: Array, *starts: Array) -> Array:
-        shape = np.broadcast_shapes(x.shape[:lead], update.shape[:lead])
-        result = np.array(np.broadcast_to(x, shape + x.shape[lead:]))
-        result[_span(x.shape[lead:], starts, update.shape[lead:])] = update
-        return result
-
-    return updated
-
-
-def _span(shape: tuple[int, ...], starts: Sequence[Array], sizes: Sequence[int]) -> Any:
+def _window(shape: tuple[int, ...], starts: Sequence[Array], sizes: Sequence[int]) -> Any:
     """The places of a window, which is moved inside if it would reach over an edge."""
-    first = [
-        min(max(int(start.item()), 0), length - size)
-        for start, size, length in zip(starts, sizes, shape, strict=True)
-    ]
-    return (..., *(slice(start, start + size) for start, size in zip(first, sizes, strict=True)))
+    places = []
+    for start, size, length in zip(starts, sizes, shape, strict=True):
+        first = min(max(int(start.item()), 0), length - size)
+        places.append(slice(first, first + size))
+    return (..., *places)
 
 
-def _gather(equation: Any, lead: int) -> Operation | None:
+def _gather(form: Form, x: Array, indices: Array) -> Array:
     """Windows of an array at fixed places, the same for every value.
 
     Windows outside the array are moved inside, or filled if the mode says so.
     """
-    params, numbers = equation.params, equation.params["dimension_numbers"]
-    if numbers.operand_batching_dims:
-        return None
-    shape, sizes = tuple(equation.invars[0].aval.shape), params["slice_sizes"]
-    fills = params["mode"].name == "FILL_OR_DROP"
-    blank = params["fill_value"]
-    if fills and blank is None:
-        blank = _blank(np.dtype(equation.invars[0].aval.dtype))
+    lead, numbers, sizes = form.lead, form.params["dimension_numbers"], form.params["slice_sizes"]
+    shape, indices = x.shape[lead:], indices.reshape(indices.shape[lead:])
     window = [axis for axis in range(len(shape)) if axis not in numbers.collapsed_slice_dims]
-    offsets = tuple(numbers.offset_dims)
-    rank = len(equation.outvars[0].aval.shape)
-    outer = [axis for axis in range(rank) if axis not in offsets]
+    places: list[Array] = []
+    inside = np.ones(indices.shape[:-1], bool)
+    for axis, length in enumerate(shape):
+        start = np.zeros(indices.shape[:-1], int)
+        if axis in numbers.start_index_map:
+            start = indices[..., numbers.start_index_map.index(axis)].astype(int)
+            inside &= (start >= 0) & (start <= length - sizes[axis])
+            start = np.clip(start, 0, length - sizes[axis])
+        start = start.reshape(start.shape + (1,) * len(window))
+        if axis in window:
+            own = [-1 if axis == other else 1 for other in window]
+            start = start + np.arange(sizes[axis]).reshape(own)
+        places.append(start)
+    # A slice before index arrays keeps the leading axes in front.
+    at: Any = (slice(None), *np.broadcast_arrays(*places))
+    gathered = x.reshape(math.prod(x.shape[:lead]), *shape)[at]
+    gathered = gathered.reshape(x.shape[:lead] + gathered.shape[1:])
+    if form.params["mode"].name == "FILL_OR_DROP":
+        inside = inside.reshape(inside.shape + (1,) * len(window))
+        blank = form.params["fill_value"]
+        blank = _blank(x.dtype) if blank is None else blank
+        gathered = np.where(inside, gathered, x.dtype.type(blank))
     # NumPy puts the axes of the indices first, then those of the window.
-    order = [0] * rank
-    for position, axis in enumerate((*outer, *offsets)):
-        order[axis] = lead + position
-    axes_of = {axis: number for number, axis in enumerate(numbers.start_index_map)}
-
-    def windows(x: Array, indices: Array) -> Array:
-        indices = indices.reshape(indices.shape[lead:])
-        places: list[Array] = []
-        inside = np.ones(indices.shape[:-1], bool)
-        for axis, length in enumerate(shape):
-            start = np.zeros(indices.shape[:-1], int)
-            if axis in axes_of:
-                start = indices[..., axes_of[axis]].astype(int)
-                inside &= (start >= 0) & (start <= length - sizes[axis])
-                start = np.clip(start, 0, length - sizes[axis])
-            start = start.reshape(start.shape + (1,) * len(window))
-            if axis in window:
-                own = [-1 if axis == other else 1 for other in window]
-                start = start + np.arange(sizes[axis]).reshape(own)
-            places.append(start)
-        # A slice before index arrays keeps the leading axes in front.
-        at: Any = (slice(None), *np.broadcast_arrays(*places))
-        gathered = x.reshape(-1, *shape)[at]
-        gathered = gathered.reshape(x.shape[:lead] + gathered.shape[1:])
-        if fills:
-            inside = inside.reshape(inside.shape + (1,) * len(window))
-            gathered = np.where(inside, gathered, gathered.dtype.type(blank))
-        return gathered.transpose((*range(lead), *order))
-
-    return windows
+    offsets = tuple(lead + axis for axis in numbers.offset_dims)
+    return np.moveaxis(gathered, range(gathered.ndim - len(offsets), gathered.ndim), offsets)
 
 
 def _blank(dtype: np.dtype[Any]) -> Any:
@@ -444,43 +355,98 @@ def _blank(dtype: np.dtype[Any]) -> Any:
     return np.iinfo(dtype).min if dtype.kind == "i" else np.iinfo(dtype).max
 
 
+# -- Sums, products and orders
+
+
+def _reduced(function: np.ufunc, form: Form, x: Array) -> Array:
+    axes = tuple(form.lead + axis for axis in form.params["axes"])
+    # Without its type NumPy would add small integers up as large ones.
+    return np.asarray(function.reduce(x, axis=axes, dtype=x.dtype))
+
+
+def _accumulated(function: np.ufunc, form: Form, x: Array) -> Array:
+    axis, back = form.lead + form.params["axis"], form.params["reverse"]
+    x = np.flip(x, axis) if back else x
+    results = function.accumulate(x, axis=axis, dtype=x.dtype)
+    return np.flip(results, axis) if back else results
+
+
+def _extreme_place(function: Callable[..., Array], form: Form, x: Array) -> Array:
+    (axis,) = form.params["axes"]
+    return function(x, axis=form.lead + axis).astype(form.params["index_dtype"])
+
+
+def _sort(form: Form, *operands: Array) -> list[Array]:
+    """All operands in the order of the first one."""
+    axis = form.lead + form.params["dimension"]
+    if len(operands) == 1:
+        return [np.sort(operands[0], axis=axis)]
+    operands = np.broadcast_arrays(*operands)
+    order = np.argsort(operands[0], axis=axis, kind="stable")
+    return [np.take_along_axis(x, order, axis=axis) for x in operands]
+
+
+def _dot_general(form: Form, a: Array, b: Array) -> Array:
+    (left, right), (left_batch, right_batch) = form.params["dimension_numbers"]
+    lead = form.lead
+    if not left_batch and math.prod(b.shape[:lead]) == 1:  # one matrix for all: BLAS
+        axes = [lead + axis for axis in left]
+        return np.tensordot(a, b.reshape(b.shape[lead:]), (axes, right))
+    if not left_batch and math.prod(a.shape[:lead]) == 1:
+        axes = [lead + axis for axis in right]
+        product = np.tensordot(b, a.reshape(a.shape[lead:]), (axes, left))
+        free = a.ndim - lead - len(left)  # the axes of a, which JAX puts first
+        return np.moveaxis(
+            product, range(product.ndim - free, product.ndim), range(lead, lead + free)
+        )
+    # Equal numbers mark axes that are multiplied with each other.
+    first = list(range(a.ndim - lead))
+    second = [len(first) + axis for axis in range(b.ndim - lead)]
+    for i, j in zip((*left, *left_batch), (*right, *right_batch), strict=True):
+        second[j] = i
+    free = [i for i in first if i not in (*left, *left_batch)]
+    others = [j for j in second if j >= len(first)]
+    results = [..., *left_batch, *free, *others]
+    return np.asarray(np.einsum(a, [..., *first], b, [..., *second], results))
+
+
 _PLACES = {"dynamic_slice": 1, "dynamic_update_slice": 2, "gather": 1, "pad": 1}
 """The first operand that must be constant, with all after it."""
-_MAKERS: dict[str, Maker] = {
-    "argmax": _extreme_place(np.argmax),
-    "argmin": _extreme_place(np.argmin),
-    "broadcast_in_dim": _broadcast,
-    "concatenate": _joined("dimension", np.concatenate),
-    "convert_element_type": _convert,
-    "cummax": _cumulative(np.maximum),
-    "cummin": _cumulative(np.minimum),
-    "cumprod": _cumulative(np.multiply),
-    "cumsum": _cumulative(np.add),
-    "dot_general": _dot_general,
-    "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
-    "gather": _gather,
-    "integer_pow": _integer_pow,
-    "iota": _iota,
-    "pad": _pad,
-    "reduce_and": _reduction(np.all, "b"),
-    "reduce_max": _reduction(np.max, "fiub"),
-    "reduce_min": _reduction(np.min, "fiub"),
-    "reduce_or": _reduction(np.any, "b"),
-    "reduce_prod": _reduction(np.prod, "fiu", typed=True),
-    "reduce_sum": _reduction(np.sum, "fiu", typed=True),
-    "reshape": _reshape,
-    "rev": _rev,
-    "round": _round,
-    "select_n": _select_n,
-    "slice": _slice,
-    "sort": _sort,
-    "split": _split,
-    "squeeze": _reshape,
-    "stack": _joined("axis", np.stack),
-    "tile": _tile,
-    "transpose": _transpose,
-    "unstack": _unstack,
+_RULES: dict[str, tuple[str, Callable[..., Any]]] = {
+    "argmax": ("fiub", partial(_extreme_place, np.argmax)),
+    "argmin": ("fiub", partial(_extreme_place, np.argmin)),
+    "broadcast_in_dim": ("fiub", _broadcast),
+    "concatenate": ("fiub", partial(_joined, np.concatenate, "dimension")),
+    "convert_element_type": ("fiub", _convert),
+    "cummax": ("fiu", partial(_accumulated, np.maximum)),
+    "cummin": ("fiu", partial(_accumulated, np.minimum)),
+    "cumprod": ("fiu", partial(_accumulated, np.multiply)),
+    "cumsum": ("fiu", partial(_accumulated, np.add)),
+    "dot_general": ("fiu", _dot_general),
+    "dynamic_slice": ("fiub", _dynamic_slice),
+    "dynamic_update_slice": ("fiub", _dynamic_update_slice),
+    "gather": ("fiub", _gather),
+    "integer_pow": ("fiu", _integer_pow),
+    "iota": ("fiub", _iota),
+    "pad": ("fiub", _pad),
+    "reduce_and": ("b", partial(_reduced, np.logical_and)),
+    "reduce_max": ("fiub", partial(_reduced, np.maximum)),
+    "reduce_min": ("fiub", partial(_reduced, np.minimum)),
+    "reduce_or": ("b", partial(_reduced, np.logical_or)),
+    "reduce_prod": ("fiu", partial(_reduced, np.multiply)),
+    "reduce_sum": ("fiu", partial(_reduced, np.add)),
+    "reshape": ("fiub", _reshape),
+    "rev": ("fiub", _rev),
+    "select_n": ("fiub", _select_n),
+    "slice": ("fiub", _slice),
+    "sort": ("fiub", _sort),
+    "split": ("fiub", _split),
+    "squeeze": ("fiub", _reshape),
+    "stack": ("fiub", partial(_joined, np.stack, "axis")),
+    "tile": ("fiub", _tile),
+    "transpose": ("fiub", _transpose),
+    "unstack": ("fiub", _unstack),
 }
-NAMES = frozenset((*_ELEMENTWISE, *_MAKERS))
+"""The kinds of operands that an operation takes, and its rule."""
+NAMES = frozenset((*_ELEMENTWISE, *_RULES))
 """The operations of which some or all forms are here."""
