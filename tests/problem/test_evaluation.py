@@ -85,7 +85,7 @@ def evaluations(function, static, monkeypatch):
     """The evaluation in NumPy and the compiled one."""
     for largest in (np.inf, -1):
         monkeypatch.setattr(evaluation, "LARGEST", largest)
-        yield Evaluation(Programs(), function, static, {"by": np.array(0.8)})
+        yield Evaluation(Programs(), function, (static,), ({"by": np.array(0.8)},))
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -113,7 +113,7 @@ def test_random_programs_have_the_values_and_derivatives_that_jax_gives_them(see
     (values, slopes, bent), (value, slope, hessian) = jax.tree.map(np.asarray, pairs)
     close = {"rtol": 1e-9, "atol": 1e-9}
     for made in evaluations(function, None, monkeypatch):
-        assert made._trace(x, z).programs[2] is not None
+        assert made._trace(x, z).programs[1] is not None
         np.testing.assert_allclose(made.values(x, z), values, **close)
         np.testing.assert_allclose(made.slopes(x, z)[0], values, **close)
         np.testing.assert_allclose(made.slopes(x, z)[1], slopes, **close)
@@ -125,6 +125,7 @@ def test_random_programs_have_the_values_and_derivatives_that_jax_gives_them(see
             np.testing.assert_allclose(part, expected, **close)
         assert made.count(x, z) == 6
     for made in evaluations(function, "one value", monkeypatch):
+        assert made._trace(x, z).programs[2] is not None
         data = jax.tree.map(lambda a: np.repeat(a, POINTS, axis=0), z)
         sums = made.sums(x, data, ROUNDS - 1, second=True, probe=0.1 * directions[0])
         for part, total in zip(sums[:3], (value, slope, hessian), strict=True):
@@ -162,7 +163,7 @@ COMPILED = {
 @pytest.mark.parametrize("name", COMPILED)
 def test_functions_without_rules_in_numpy_are_compiled(name):
     x = np.random.default_rng(0).uniform(0.5, 1.5, size=(POINTS, 1, *SHAPE))
-    made = Evaluation(Programs(), lambda _s, _p, x, z: COMPILED[name](x), None, ())
+    made = Evaluation(Programs(), lambda x, z: COMPILED[name](x), (), ())
     assert made._trace(x, None).programs[1] is None
     values, slopes = made.slopes(x)
     for i in range(POINTS):

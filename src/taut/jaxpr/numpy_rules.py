@@ -256,7 +256,8 @@ def _rev(form: Form, x: Array) -> Array:
 def _slice(form: Form, x: Array) -> Array:
     starts, stops = form.params["start_indices"], form.params["limit_indices"]
     steps = form.params["strides"] or (None,) * len(starts)
-    return x[(..., *map(slice, starts, stops, steps))]
+    places: Any = (..., *map(slice, starts, stops, steps))
+    return x[places]
 
 
 def _split(form: Form, x: Array) -> list[Array]:
@@ -281,13 +282,10 @@ def _unstack(form: Form, x: Array) -> list[Array]:
 
 def _pad(form: Form, x: Array, value: Array) -> Array:
     padded = np.full(x.shape[: form.lead] + form.shape, value.item(), x.dtype)
-    places = [
-        slice(low, length - high, inside + 1)
-        for (low, high, inside), length in zip(
-            form.params["padding_config"], form.shape, strict=True
-        )
-    ]
-    padded[(..., *places)] = x
+    places: list[Any] = [...]
+    for (low, high, inside), length in zip(form.params["padding_config"], form.shape, strict=True):
+        places.append(slice(low, length - high, inside + 1))
+    padded[tuple(places)] = x
     return padded
 
 
@@ -304,11 +302,11 @@ def _dynamic_update_slice(form: Form, x: Array, update: Array, *starts: Array) -
 
 def _window(shape: tuple[int, ...], starts: Sequence[Array], sizes: Sequence[int]) -> Any:
     """The places of a window, which is moved inside if it would reach over an edge."""
-    places = []
+    places: list[Any] = [...]
     for start, size, length in zip(starts, sizes, shape, strict=True):
         first = min(max(int(start.item()), 0), length - size)
         places.append(slice(first, first + size))
-    return (..., *places)
+    return tuple(places)
 
 
 def _gather(form: Form, x: Array, indices: Array) -> Array:
@@ -404,10 +402,9 @@ def _dot_general(form: Form, a: Array, b: Array) -> Array:
     second = [len(first) + axis for axis in range(b.ndim - lead)]
     for i, j in zip((*left, *left_batch), (*right, *right_batch), strict=True):
         second[j] = i
-    free = [i for i in first if i not in (*left, *left_batch)]
-    others = [j for j in second if j >= len(first)]
-    results = [..., *left_batch, *free, *others]
-    return np.asarray(np.einsum(a, [..., *first], b, [..., *second], results))
+    results = [*left_batch, *(i for i in first if i not in (*left, *left_batch))]
+    results += [j for j in second if j >= len(first)]
+    return np.asarray(np.einsum(a, [..., *first], b, [..., *second], [..., *results]))
 
 
 _PLACES = {"dynamic_slice": 1, "dynamic_update_slice": 2, "gather": 1, "pad": 1}

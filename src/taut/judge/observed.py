@@ -347,11 +347,11 @@ def walk_back(problem: Problem, points: Array) -> tuple[Array, Array, Array]:
             move = 1.001 * np.maximum(largest, 0) / np.where(size > 0, size, 1)
             y = (y - move * slope).astype(points.dtype)
     ends = y.reshape(-1, 1, *domain.shape)
-    inside = Evaluation(programs_of(problem), _contains, None, domain).values(ends)[:, 0]
+    inside = Evaluation(programs_of(problem), _contains, (), (domain,)).values(ends)[:, 0]
     return ~inside, evaluation.values(ends)[:, 0].max(axis=1) <= 0, ends[:, 0]
 
 
-def _contains(_: None, domain: Domain, x: jax.Array, __: None) -> jax.Array:
+def _contains(domain: Domain, x: jax.Array, _: None) -> jax.Array:
     return domain.contains(x, 1e-6)
 
 

@@ -1,14 +1,20 @@
 """Values and derivatives of a function at many decisions and rounds.
 
 Everything that is computed of a user's functions outside of the compiled loop over rounds is
-computed here.
+computed here, by an `Evaluation` of the loss or of the constraints:
 
-`Evaluation` has one function of a decision and of one round's data, such as a user's loss. Small
-evaluations are computed in NumPy (`taut.jaxpr.in_numpy`): the function is traced once, together
-with its derivative along a direction v and the second derivative along v and w, and that program is
-evaluated for all directions, decisions and rounds at once. Everything else is compiled. Which of
-the two it is depends on the function and on the sizes of the arrays only, so the same call returns
-the same numbers. Programs are kept by the problem whose functions they contain.
+1. The function is traced by JAX, once for each shape and type of its arguments (`_Trace`). From the
+   traced program a second one is made that also computes derivatives: along a direction v, and for
+   functions with one value along v and then along another direction w. A gradient is the derivative
+   along all directions v of entries, a Hessian along all pairs v, w.
+2. Both programs are turned into NumPy (`taut.jaxpr.in_numpy`), which takes all directions,
+   decisions and rounds at once. XLA would take longer to compile a program than NumPy takes to
+   evaluate it a thousand times.
+3. Large evaluations, and functions for which NumPy has no counterpart, are compiled instead
+   (`_values`, `_slopes` and `_sums`, which differentiate the user's function itself).
+
+Which of the two it is depends on the function and on the sizes of the arrays only, so the same call
+returns the same numbers. Programs are kept by the problem whose functions they contain.
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -59,7 +66,7 @@ class Sums(NamedTuple):
 
 def loss_evaluation(problem: Problem, repeats: int = 1) -> Evaluation:
     """Return the evaluation of a problem's loss."""
-    return Evaluation(programs_of(problem), _loss, problem.loss, (), repeats)
+    return Evaluation(programs_of(problem), loss_of_round, (problem.loss,), (), repeats)
 
 
 def constraint_evaluation(
@@ -68,7 +75,7 @@ def constraint_evaluation(
     """Return the evaluation of all constraint values of a problem, or of other constraints made of
     the same functions."""
     own = problem.constraints if constraints is None else constraints
-    return Evaluation(programs_of(problem), _constraint_values, None, own, repeats)
+    return Evaluation(programs_of(problem), type(own).values, (), (own,), repeats)
 
 
 def loss_of_round(loss: Callable[..., Any], x: jax.Array, z: Any) -> jax.Array:
@@ -80,24 +87,16 @@ def loss_of_round(loss: Callable[..., Any], x: jax.Array, z: Any) -> jax.Array:
     return value
 
 
-def _loss(loss: Callable[..., Any], _: Any, x: jax.Array, z: Any) -> jax.Array:
-    return loss_of_round(loss, x, z)
-
-
-def _constraint_values(_: None, constraints: Constraints, x: jax.Array, z: Any) -> jax.Array:
-    return constraints.values(x, z)
-
-
-def _one_entry(static: tuple[Any, Any], parameters: Any, x: jax.Array, z: Any) -> jax.Array:
-    function, own = static
-    data, which = z
-    values = function(own, parameters, x, data)
+def _one_entry(function: Any, static: Any, *arguments: Any) -> jax.Array:
+    """One entry of a function's values; the data hold its number too."""
+    *parameters, x, (data, which) = arguments
+    values = function(*static, *parameters, x, data)
     return jnp.sum(jnp.where(jnp.arange(values.shape[0]) == which, values, 0))
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Evaluates x -> function(static, parameters, x, z).
+    """Evaluates x -> function(*static, *parameters, x, z).
 
     In all methods `x` holds decisions, (point, round or 1, *shape of a decision), and `z` the data,
     a tree of arrays (point or 1, round or 1, ...), or None. Derivatives have one axis for the
@@ -107,15 +106,15 @@ class Evaluation:
         programs: of the problem, keep what is traced and compiled.
         function: defined at module level; returns one array.
         static: what is fixed, for example the user's loss.
-        parameters: a tree of arrays.
+        parameters: trees of arrays.
         repeats: how often an evaluation of this size will be repeated, as far as it is known. It
             counts like a larger size.
     """
 
     programs: Programs
     function: Callable[..., Any]
-    static: Hashable
-    parameters: Any
+    static: tuple[Hashable, ...]
+    parameters: tuple[Any, ...]
     repeats: int = 1
 
     def repeated(self, times: int) -> Evaluation:
@@ -203,20 +202,16 @@ class Evaluation:
         program = trace.programs[len(directions)]
         if program is None:
             return None
-        blank = np.zeros((1, *x.shape[2:]), x.dtype)
-        v, w = (*directions, blank, blank)[:2]
+        no_direction = np.zeros((1, *x.shape[2:]), x.dtype)
+        v, w = (*directions, no_direction, no_direction)[:2]
         data = [np.asarray(leaf) for leaf in jax.tree.leaves(z)]
-        arrays = [
-            x[None, None],
-            v[:, None, None, None],
-            w[None, :, None, None],
-            *(np.asarray(leaf)[(None,) * LEAD] for leaf in jax.tree.leaves(self.parameters)),
-            *(leaf[None, None] for leaf in data),
-        ]
+        arrays = [x[None, None], v[:, None, None, None], w[None, :, None, None]]
+        arrays += [np.asarray(leaf)[(None,) * LEAD] for leaf in jax.tree.leaves(self.parameters)]
+        arrays += [leaf[None, None] for leaf in data]
         inputs = [np.asarray(a, _canonical(a.dtype)) for a in arrays]
         if not any_size and program.work(inputs) * self.repeats > LARGEST:
             return None
-        batch = np.broadcast_shapes(x.shape[:2], *(leaf.shape[:2] for leaf in data))
+        batch = np.broadcast_shapes(x.shape[:2], *[leaf.shape[:2] for leaf in data])
         leads = ((1, 1), (len(v), 1), (len(v), len(w)))
         return [  # results need not depend on all that they could depend on
             np.broadcast_to(a, (*lead, *batch, *trace.shape))
@@ -224,14 +219,15 @@ class Evaluation:
         ]
 
     def _trace(self, x: Array, z: Any) -> _Trace:
-        round_data = jax.tree.map(lambda a: np.asarray(a)[0, 0], z)
-        leaves, tree = jax.tree.flatten((self.parameters, round_data))
-        described = tuple(
-            (np.shape(leaf), _canonical(np.asarray(leaf).dtype)) for leaf in (x[0, 0], *leaves)
-        )
-        key = self.function, self.static, tree, described
+        """The function traced for one decision of `x` and the data of one round."""
+        own, tree = jax.tree.flatten(self.parameters)
+        data, data_tree = jax.tree.flatten(z)
+        described = []
+        for leaf, lead in [(x, 2), *((leaf, 0) for leaf in own), *((leaf, 2) for leaf in data)]:
+            described.append((np.shape(leaf)[lead:], _canonical(np.asarray(leaf).dtype)))
+        key = self.function, self.static, tree, data_tree, tuple(described)
         precise = jax.config.read("jax_enable_x64")
-        return self.programs.get((_Trace, *key, precise), lambda: _Trace(*key))
+        return self.programs.get((_Trace, *key, precise), partial(_Trace, *key))
 
     def _compiled(self, function: Callable[..., Any], *arguments: Any, flags: Any = ()) -> Any:
         """`function`, below, compiled."""
@@ -240,18 +236,26 @@ class Evaluation:
 
 
 class _Trace:
-    """A function, traced for arguments of certain shapes and types."""
+    """A function, traced for arguments of certain shapes and types, in NumPy."""
 
     def __init__(
-        self, function: Callable[..., Any], static: Any, tree: Any, described: tuple[Any, ...]
+        self,
+        function: Callable[..., Any],
+        static: tuple[Any, ...],
+        tree: Any,
+        data_tree: Any,
+        described: tuple[Any, ...],
     ) -> None:
-        def value(x: Any, _v: Any, _w: Any, *leaves: Any) -> Any:
-            parameters, z = jax.tree.unflatten(tree, leaves)
-            return function(static, parameters, x, z)
+        x, *others = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in described]
+        count = tree.num_leaves
 
-        x, *others = (jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in described)
+        def value(x: Any, _v: Any, _w: Any, *leaves: Any) -> Any:
+            parameters = jax.tree.unflatten(tree, leaves[:count])
+            return function(*static, *parameters, x, jax.tree.unflatten(data_tree, leaves[count:]))
+
         traced = jax.make_jaxpr(value)(x, x, x, *others)
-        self.shape: tuple[int, ...] = tuple(traced.out_avals[0].shape)
+        (result,) = traced.out_avals
+        self.shape: tuple[int, ...] = tuple(result.shape)
         """The shape of the function's values."""
         self.programs: list[NumPyProgram | None] = [None, None, None]
         """In NumPy, if there are: values, with derivatives along v, with those along v and w.
@@ -261,29 +265,32 @@ class _Trace:
         if plain() or jax.default_backend() != "cpu":
             return
         self.programs[0] = in_numpy(traced, LEAD)
-        names = {equation.primitive.name for equation in equations(traced)}
-        smooth = "custom_vjp_call" not in names  # such calls have no forward derivative
-        if self.programs[0] is None or not smooth or traced.out_avals[0].dtype.kind != "f":
+        # Calls with a backward derivative of their own have no forward derivative.
+        names = [equation.primitive.name for equation in equations(traced)]
+        if self.programs[0] is None or "custom_vjp_call" in names or result.dtype.kind != "f":
             return
-        twice = in_numpy(jax.make_jaxpr(_twice(traced))(x, x, x, *others), LEAD)
-        if twice is not None:
-            self.programs[1:] = twice.first(2), twice.first(3)
+        # Second derivatives are asked for by `sums` only, of functions with one value.
+        orders = 1 if self.shape else 2
+        derivatives = jax.make_jaxpr(partial(_derivatives, traced, orders))(x, x, x, *others)
+        program = in_numpy(derivatives, LEAD)
+        if program is not None:
+            for order in range(1, orders + 1):
+                self.programs[order] = program.first(order + 1)
 
 
-def _twice(traced: Any) -> Callable[..., Any]:
+def _derivatives(traced: Any, orders: int, x: Any, v: Any, w: Any, *leaves: Any) -> Any:
     """The values of a traced program, their derivatives along v, and along v and w."""
 
-    def twice(x: Any, v: Any, w: Any, *leaves: Any) -> Any:
-        def value(y: Any) -> Any:
-            return evaluate(traced, (y, v, w, *leaves), bind, DIFFERENTIATED_THROUGH)[0]
+    def value(y: Any) -> Any:
+        return evaluate(traced, (y, v, w, *leaves), bind, DIFFERENTIATED_THROUGH)[0]
 
-        def once(y: Any) -> Any:
-            return jax.jvp(value, (y,), (v,))
+    def along_v(y: Any) -> Any:
+        return jax.jvp(value, (y,), (v,))
 
-        (here, along), (_, curved) = jax.jvp(once, (x,), (w,))
-        return here, along, curved
-
-    return twice
+    if orders == 1:
+        return along_v(x)
+    (here, first), (_, second) = jax.jvp(along_v, (x,), (w,))
+    return here, first, second
 
 
 _canonical = jax.dtypes.canonicalize_dtype
@@ -322,7 +329,7 @@ def _mapped(function: Callable[..., Any], x: jax.Array, z: Any) -> Any:
 
 
 def _values(function: Any, static: Any, parameters: Any, x: jax.Array, z: Any) -> jax.Array:
-    values: jax.Array = _mapped(lambda x, z: function(static, parameters, x, z), x, z)
+    values: jax.Array = _mapped(partial(function, *static, *parameters), x, z)
     return values
 
 
@@ -331,7 +338,7 @@ def _slopes(
 ) -> tuple[jax.Array, jax.Array]:
     def both(x: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
         def twice(y: jax.Array) -> tuple[jax.Array, jax.Array]:
-            values = function(static, parameters, y.reshape(x.shape), z)
+            values = function(*static, *parameters, y.reshape(x.shape), z)
             return values, values
 
         count = math.prod(jax.eval_shape(twice, x)[0].shape)
@@ -355,7 +362,7 @@ def _sums(
     second_order: Any,
 ) -> tuple[jax.Array, ...]:
     def one(y: jax.Array, z: Any) -> jax.Array:
-        value: jax.Array = function(static, parameters, y.reshape(x.shape[2:]), z)
+        value: jax.Array = function(*static, *parameters, y.reshape(x.shape[2:]), z)
         return value
 
     def point(at: jax.Array, z: Any) -> tuple[jax.Array, ...]:
