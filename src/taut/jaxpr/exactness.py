@@ -9,11 +9,13 @@ not safe. Whether a number is NaN or infinite does not depend on rounding.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .walk import CALLS, bodies, called, is_float
+from ..jax_internals import is_tracer
+from .walk import bodies, evaluate, is_float
 
 MOVES = frozenset(
     (
@@ -60,65 +62,73 @@ class _Origin(NamedTuple):
 _STORED = _Origin(True)
 
 
+class _Unsafe(Exception):
+    """A comparison is not safe, or an operation was refused. Its text is the name of it."""
+
+
 def unsafe_operation(program: Any, refuse: Callable[[Any], bool] = lambda equation: False) -> str:
     """Return the name of a comparison in a traced program that is not safe, or of an operation that
     `refuse` refuses; empty if there is none."""
-    return _unsafe(program.jaxpr, [_STORED for _ in program.jaxpr.invars], refuse)[0]
+    try:
+        _follow(program, refuse)
+    except _Unsafe as error:
+        return str(error)
+    return ""
 
 
-def _unsafe(
-    jaxpr: Any, inputs: list[_Origin], refuse: Callable[[Any], bool]
-) -> tuple[str, list[_Origin]]:
-    """Return the first unsafe operation, and the origins of the results."""
-    origins: dict[Any, _Origin] = dict(zip(jaxpr.invars, inputs, strict=True))
+def _follow(program: Any, refuse: Callable[[Any], bool]) -> None:
+    """Raise `_Unsafe` for the first unsafe operation of a program whose inputs are stored."""
+    inputs = [_STORED] * len(program.jaxpr.invars)
+    evaluate(program, inputs, partial(_origins_of_results, refuse))
 
-    def origin(atom: Any) -> _Origin:
-        if hasattr(atom, "val"):
-            return _Origin(True, infinite=is_float(atom) and not np.isfinite(atom.val).any())
-        return origins.get(atom, _STORED)  # constants of the program are stored
 
-    for equation in jaxpr.eqns:
-        name, operands = equation.primitive.name, [origin(atom) for atom in equation.invars]
-        if refuse(equation) or _is_unsafe(name, equation.invars, operands):
-            return name, []
-        results = [_result(name, operands, atom) for atom in equation.outvars]
-        unsafe = ""
-        if name in CALLS:
-            unsafe, results = _unsafe(called(equation).jaxpr, operands, refuse)
-        else:
-            for body in bodies(equation):  # loops and branches store what they are given
-                unsafe = unsafe or unsafe_operation(body, refuse)
-        if unsafe:
-            return unsafe, []
-        origins.update(zip(equation.outvars, results, strict=True))
-    return "", [origin(atom) for atom in jaxpr.outvars]
+def _origins_of_results(
+    refuse: Callable[[Any], bool], equation: Any, operands: list[Any]
+) -> list[_Origin]:
+    """Return where the results of an operation come from; `_Unsafe` if it is not safe.
+
+    Operands that are no origins are constants of the program, which are stored.
+    """
+    name, origins = equation.primitive.name, []
+    for atom, operand in zip(equation.invars, operands, strict=True):
+        origin = operand
+        if not isinstance(operand, _Origin):
+            number = is_float(atom) and not is_tracer(operand) and np.ndim(operand) == 0
+            origin = _Origin(True, infinite=number and not np.isfinite(operand))
+        origins.append(origin)
+    if refuse(equation) or _is_unsafe(name, equation.invars, origins):
+        raise _Unsafe(name)
+    for body in bodies(equation):  # loops and branches store what they are given
+        _follow(body, refuse)
+    moved, stored, infinite, extreme = name in MOVES, True, True, 0
+    computed: frozenset[Any] = frozenset()
+    among: frozenset[Any] = frozenset()
+    for origin in origins:
+        stored, infinite = stored and origin.stored, infinite and origin.infinite
+        extreme = max(extreme, origin.extreme)
+        computed, among = computed | origin.computed, among | origin.among
+    results = []
+    for atom in equation.outvars:
+        result = _STORED
+        if is_float(atom) and moved:
+            result = _Origin(stored, extreme, infinite, computed, among)
+        elif is_float(atom):
+            extremes = atom.aval.size if name in EXTREMES else 0
+            larger = computed | among if name in LARGER else frozenset()
+            result = _Origin(False, extremes, False, frozenset((atom,)), larger)
+        results.append(result)
+    return results
 
 
 def _is_unsafe(name: str, atoms: list[Any], operands: list[_Origin]) -> bool:
     if name not in EQUALITIES | ORDERS or not is_float(atoms[0]) or atoms[0] is atoms[1]:
         return False
-    if name in EQUALITIES:
-        computed = not all(each.stored for each in operands)
-        return computed and not any(each.infinite for each in operands)
     first, second = operands
+    stored = first.stored and second.stored
+    if name in EQUALITIES:
+        return not stored and not (first.infinite or second.infinite)
     if first.among & second.computed or second.among & first.computed:
         return True
-    size = max(atom.aval.size for atom in atoms)  # more entries than extremes: a mask
-    spread = any(0 < each.extreme < size for each in operands)
-    return spread and not any(each.stored for each in operands)
-
-
-def _result(name: str, operands: list[_Origin], atom: Any) -> _Origin:
-    if not is_float(atom):
-        return _STORED
-    moved = name in MOVES
-    parts: frozenset[Any] = frozenset().union(*(each.computed for each in operands))
-    among: frozenset[Any] = frozenset().union(*(each.among for each in operands))
-    extreme = max((each.extreme for each in operands), default=0) if moved else 0
-    return _Origin(
-        stored=moved and all(each.stored for each in operands),
-        extreme=atom.aval.size if name in EXTREMES else extreme,
-        infinite=moved and all(each.infinite for each in operands),
-        computed=parts if moved else frozenset((atom,)),
-        among=parts | among if name in LARGER else among if moved else frozenset(),
-    )
+    size = max(atoms[0].aval.size, atoms[1].aval.size)  # more entries than extremes: a mask
+    spread = 0 < first.extreme < size or 0 < second.extreme < size
+    return spread and not (first.stored or second.stored)

@@ -79,10 +79,6 @@ class Pass:
     most: float = math.inf
     """The largest number of entries of a decision."""
 
-    def suits(self, size: int) -> bool:
-        """Return whether the pass applies to decisions of so many numbers."""
-        return size <= self.most and (self.any_version or jax.__version__.startswith(TESTED))
-
 
 def _faster(equation: Any, operands: list[Any]) -> Sequence[Any]:
     if equation.primitive.name == "dot_general" and _is_inner_product(equation):
@@ -104,8 +100,8 @@ def _is_inner_product(equation: Any) -> bool:
 
     Narrower floats are added up in wider ones, which is left to XLA.
     """
-    operands = (*equation.invars, *equation.outvars)
-    left, right, result = (atom.aval for atom in operands)
+    left, right = equation.invars[0].aval, equation.invars[1].aval
+    result = equation.outvars[0].aval
     same = left.dtype == right.dtype == result.dtype and left.dtype in (jnp.float32, jnp.float64)
     return bool(same) and left.ndim == right.ndim == 1 and result.ndim == 0
 
@@ -122,6 +118,8 @@ def _in_one_kernel(program: Function) -> Function:
         function does not use one of them (jaxlib 0.10.2)."""
         first: Any = 0
         for leaf in leaves:
+            if not leaf.size:
+                raise NoKernel("an array without entries")
             key = jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
             numbers = jax.random.key_data(leaf) if key else leaf
             first = first + jnp.ravel(numbers)[0].astype(jnp.float32)
@@ -129,8 +127,6 @@ def _in_one_kernel(program: Function) -> Function:
 
     def in_one_kernel(*leaves: Any) -> list[Any]:
         called = jax.jit(extended)
-        if not all(leaf.size for leaf in leaves):
-            raise NoKernel("an array without entries")
         check_for_kernel(jax.make_jaxpr(called)(*leaves))
         return mark_call(called(*leaves))  # traced once only
 
@@ -147,20 +143,13 @@ def check_for_kernel(program: Any) -> None:
 
 def _needs_more_than_a_kernel(equation: Any) -> bool:
     name = equation.primitive.name
-    scatters = name.startswith("scatter")
-    return (
-        name in SEPARATE or scatters or (name == "dot_general" and _multiplies_matrices(equation))
-    )
-
-
-def _multiplies_matrices(equation: Any) -> bool:
-    """Return whether both operands of a product have axes of their own in the result."""
-    contracted, batched = equation.params["dimension_numbers"]
-    free = (
-        operand.aval.ndim - len(contracted[side]) - len(batched[side])
-        for side, operand in enumerate(equation.invars)
-    )
-    return all(free)
+    if name != "dot_general":
+        return name in SEPARATE or name.startswith("scatter")
+    # It multiplies matrices if both operands have axes of their own in the result.
+    (contracted, _), (batched, _) = equation.params["dimension_numbers"]
+    shared = len(contracted) + len(batched)
+    left, right = equation.invars
+    return bool(left.aval.ndim > shared and right.aval.ndim > shared)
 
 
 REDUCTIONS = Pass("reductions", of_round=partial(rewritten, rule=_faster), any_version=True)
@@ -210,5 +199,10 @@ def suitable(size: int) -> tuple[Pass, ...]:
     if jax.default_backend() != "cpu":
         return ()
     chosen = engine.chosen_passes()
-    named = [each for each in PASSES if chosen is None or each.name in chosen]
-    return tuple([each for each in named if each.suits(size)])
+    tested = jax.__version__.startswith(TESTED)
+    passes = []
+    for each in PASSES:
+        switched_on = chosen is None or each.name in chosen
+        if switched_on and size <= each.most and (tested or each.any_version):
+            passes.append(each)
+    return tuple(passes)
