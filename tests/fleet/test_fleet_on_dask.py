@@ -97,3 +97,29 @@ def test_the_same_interface_and_numbers_although_a_worker_is_killed(client, tmp_
     np.testing.assert_array_equal(other.decisions()[order], alone.decisions())
     with pytest.raises(ValueError, match="with a fleet; expected another folder"):
         taut.DaskFleet(client, CLIPPED, problem(), IDS, FLOORS, folder=tmp_path)
+
+
+def test_advice_counts_until_its_round_is_over(client, tmp_path):
+    demand = taut.Problem(
+        lambda x, z: (x[0] - z["need"]) ** 2,
+        lambda x, z: x[0] - z["most"],
+        taut.Box(0.0, 3.0, shape=1),
+    )
+    learner, most = taut.Advised(taut.learner("half-space", demand)), {"most": [2.0, 2.0, 2.0]}
+    alone = taut.Fleet(learner, demand, ["a", "b", "c"], most)
+    fleet = taut.DaskFleet(client, learner, demand, ["a", "b", "c"], most, folder=tmp_path, parts=1)
+    for each in (alone, fleet):
+        each.decisions(advice=[[1.0], [2.5], [0.5]])
+        each.set_parameters(["c"], {"most": [1.5]})  # which forgets advice
+        refused = each.observe(["a", "b"], {"need": np.array([0.5, np.nan])})
+        assert list(refused) == ["b"]
+    np.testing.assert_array_equal(fleet.decisions(), alone.decisions())
+    fleet.close()  # the next call starts the part again, as if its worker had been lost
+    refused = fleet.observe(["a", "b", "c"], {"need": np.ones(3)})
+    assert list(refused) == ["b"]
+    assert refused["b"].startswith("advice: it was lost with a worker")
+    fleet.decisions(["b"], advice=[[2.5]])
+    assert fleet.observe(["b"], {"need": np.ones(1)}) == {}
+    assert alone.observe(["a", "b", "c"], {"need": np.ones(3)}) == {}
+    np.testing.assert_array_equal(fleet.decisions(), alone.decisions())
+    np.testing.assert_array_equal(fleet.totals().loss, alone.totals().loss)

@@ -144,14 +144,14 @@ class DaskFleet(Displayed):
         self.learner, self.problem = learner, problem
         self._folder = Path(arguments.path("folder", folder)).resolve()
         self._in_doubt = False
-        # The next round of each member, and whether it has advice for it.
-        self._members = Members({"round": ((), np.int64), "advised": ((), bool)})
+        # The next round of each member, and the last one for which it has advice.
+        self._members = Members({"round": ((), np.int64), "advised": ((), np.int64)})
 
     def _join(self, listed: list[Id], rounds: Any) -> None:
         """Remember new members and their next rounds."""
         slots = self._members.join(listed)
         self._members.arrays["round"][slots] = rounds
-        self._members.arrays["advised"][slots] = False
+        self._members.arrays["advised"][slots] = 0
 
     def _listed(self, ids: Any) -> list[Id]:
         """Return ids as a list, all without ids; each must be a member, and be there once."""
@@ -207,8 +207,8 @@ class DaskFleet(Displayed):
         predicted = None if forecast is None or rule else self._rows(listed, forecast)[1]
         answers = self._write("advised", listed, (said, predicted), rule)
         refused = {each: why for _, part in answers.values() for each, why in part.items()}
-        told = self._members.slots([each for each in listed if each not in refused])[1]
-        self._members.arrays["advised"][told] = True
+        told = [each for each in listed if each not in refused]
+        self._members.arrays["advised"][self._members.slots(told)[1]] = self._due(told)
         tell(refused)
         made = {part: decisions for part, (decisions, _) in answers.items()}
         return _ordered(self._parts.split(listed), made)
@@ -248,29 +248,31 @@ class DaskFleet(Displayed):
         """As `Fleet.observe`; when it returns, it is on the disk."""
         listed, rows = self._rows(ids, z)
         due = None if rounds is None else np.broadcast_to(np.asarray(rounds), len(listed))
-        told = self._told(listed)
-        advised = self._members.arrays["advised"][self._members.slots(listed)[1]]
+        told = self._due(listed)
+        # Advice counts until its round is over: a member that is refused keeps it.
+        advised = self._members.arrays["advised"][self._members.slots(listed)[1]] == told
+        self._in_doubt = True
         return self._played(listed, self._write("observe", listed, (rows, due, told, advised)))
 
     def skip(self, ids: Any, reason: str = "") -> None:
         """As `Fleet.skip`; when it returns, it is on the disk."""
         listed = self._listed(ids)
-        told = self._told(listed)
+        told = self._due(listed)
+        self._in_doubt = True
         self._played(listed, self._write("skip", listed, (told,), reason))
 
-    def _told(self, listed: list[Id]) -> Array:
+    def _due(self, listed: list[Id]) -> Array:
         """Return the next rounds of members, by which parts notice a call that is repeated."""
         if self._in_doubt:  # a call ended with an error, after some parts may have played
             self._members.arrays["round"][self._members.slots()[1]] = self.rounds()
-        self._in_doubt = True
-        told: Array = self._members.arrays["round"][self._members.slots(listed)[1]]
-        return told
+            self._in_doubt = False
+        due: Array = self._members.arrays["round"][self._members.slots(listed)[1]]
+        return due
 
     def _played(self, listed: list[Id], answers: dict[int, tuple[Refused, Array]]) -> Refused:
         """Remember the next rounds of members, and tell who was refused."""
         refused: Refused = {}
         slots = self._members.slots(listed)[1]
-        self._members.arrays["advised"][slots] = False
         for part, places in self._parts.split(listed):
             reasons, due = answers[part]
             refused |= reasons
@@ -310,6 +312,7 @@ class DaskFleet(Displayed):
         """As `Fleet.set_parameters`; when it returns, it is on the disk."""
         listed = self._listed(ids)
         self._write("set_parameters", listed, (as_parameters(parameters, listed, default_float()),))
+        self._members.arrays["advised"][self._members.slots(listed)[1]] = 0  # as in `Fleet`
 
     def _of_member(self, name: str, member: Id) -> Any:
         (listed,) = self._listed([member])
