@@ -131,7 +131,6 @@ def basic() -> Targets:
         "squared": (taut.squared, {"problem": PROBLEM}),
         "tightened": (taut.tightened, {"problem": PROBLEM, "rho": 0.1}),
         "log_sum_exp": (taut.log_sum_exp, {"problem": PROBLEM, "temperature": 10.0}),
-        "smoothed": (taut.smoothed, {"problem": PROBLEM, "width": 0.1, "data": None}),
         "ClippedOGD": (taut.ClippedOGD, {"eta": 0.1, "sigma": 4.0}),
         "ProjectedOGD": (taut.ProjectedOGD, {"eta": 0.1, "feasible": taut.Ball(1.0, shape=2)}),
         "estimate_constants": (

@@ -1586,14 +1586,6 @@ MASKED = np.ma.masked_array(np.zeros((5, 2)), mask=np.eye(5, 2, dtype=bool))
             lambda: taut.max_of(3),
         ),
         (
-            "no problem to smooth",
-            TypeError,
-            "problem",
-            "3",
-            "taut.Problem",
-            lambda: taut.smoothed(3, 0.1),
-        ),
-        (
             "no problem to tighten",
             TypeError,
             "problem",

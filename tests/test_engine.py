@@ -227,7 +227,7 @@ jax.ShapeDtypeStruct.__init__ = checked
 import taut
 z = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30)
 problem = taut.Problem(lambda x, z: z[1] * (z[0] @ x), lambda x, z: jnp.abs(z[0] @ x) - 1, taut.Ball(1.0, shape=2))
-smooth = taut.smoothed(problem, 0.1, jax.tree.map(lambda a: a[0], z))
+smooth = taut.log_sum_exp(problem, 10.0)
 run = taut.simulate(smooth, z)
 best = taut.hindsight(problem, z)
 print(run.loss.dtype, best.loss.dtype, taut.metrics.regret(run, best).shape)

@@ -38,7 +38,6 @@ def problems() -> taut.Problem:
     assert_type(taut.squared(problem), taut.Problem)
     assert_type(taut.tightened(problem, 0.1), taut.Problem)
     assert_type(taut.log_sum_exp(problem, temperature=4.0), taut.Problem)
-    assert_type(taut.smoothed(problem, 0.1), taut.Problem)
     assert isinstance(taut.rescaled(problem), taut.Problem)
     assert_type(taut.steady(problem), taut.Problem)
     x = cp.Variable(2, name="x")

@@ -79,7 +79,6 @@ MODULES = {
         "taut.log_sum_exp",
         "taut.squared",
         "taut.tightened",
-        "taut.smoothed",
         "taut.rescaled",
         "taut.steady",
         "taut.NoFeasibleDecision",

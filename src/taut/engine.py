@@ -233,13 +233,6 @@ def default_float() -> jax.numpy.dtype:
     return jax.dtypes.canonicalize_dtype(np.float64)
 
 
-def shape_and_type(array: Any) -> jax.ShapeDtypeStruct:
-    """Return shape and type of an array, in the type that JAX uses for it: 64 bits become 32 where
-    it does not have them, of which later versions of JAX warn."""
-    array = np.asarray(array)
-    return jax.ShapeDtypeStruct(array.shape, jax.dtypes.canonicalize_dtype(array.dtype))
-
-
 def notice_precision() -> None:
     """Trace functions anew if the precision changed.
 

@@ -54,7 +54,7 @@ from .problem.memory import steady
 from .problem.problem import Problem
 from .problem.rescaling import rescaled
 from .problem.streams import adversary
-from .problem.transforms import log_sum_exp, max_of, smoothed, squared, tightened
+from .problem.transforms import log_sum_exp, max_of, squared, tightened
 from .runs.run import Run
 from .sweeps import Cell, Sweep, sweep
 
@@ -133,7 +133,6 @@ __all__ = [
     "register_learner",
     "rescaled",
     "simulate",
-    "smoothed",
     "squared",
     "steady",
     "step",

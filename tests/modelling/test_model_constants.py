@@ -123,7 +123,7 @@ def test_transforms_stay_models():
         assert isinstance(other, Model)
         assert other.variables is model.variables
         assert other.arrange({c: np.zeros((1, 2))})[0].shape == (1, 2)
-    assert taut.smoothed(model, 0.01).constants.gap > 0
+    assert taut.log_sum_exp(model, 10.0).constants.gap > 0
     assert "per round" in repr(model)
 
 

@@ -12,7 +12,7 @@ from taut.learners.schedules import Constant, Inverse, InverseRoot, Power, Recip
 from taut.play import loop
 from taut.play.compile import count_compiled
 from taut.problem import programs
-from taut.problem.transforms import LogSumExp, Max, Smoothed, Squared, Tightened
+from taut.problem.transforms import LogSumExp, Max, Squared, Tightened
 from taut.testing import problems
 from taut.testing.playing import quick_compilation
 
@@ -112,7 +112,6 @@ def test_no_program_can_be_taken_for_that_of_another_class():
         Squared(stated),
         LogSumExp(stated, 2.0),
         Tightened(stated, 2.0),
-        Smoothed(stated, 2.0, 0.0),
     ]
     steps = [Constant(1.0), InverseRoot(1.0), Inverse(1.0), Power(1.0), Reciprocal(Constant(1.0))]
     learners = [

@@ -39,7 +39,7 @@ PROBLEMS = {
     **{case.name: case.problem for case in problems.PROBLEMS if case is not problems.STRONG},
 }
 EACH = pytest.mark.parametrize("name", PROBLEMS)
-TEMPERATURE, RHO, WIDTH = 3.0, 0.07, 0.05
+TEMPERATURE, RHO = 3.0, 0.07
 
 
 def soft_max(values):
@@ -305,58 +305,11 @@ def test_tightening_beyond_the_slater_margin_is_refused():
     )  # a sampled margin proves nothing either way
 
 
-@pytest.mark.parametrize("name", ["toy", "matrix", "polyhedron"])
-def test_smoothing_from_above(name):
-    base = PROBLEMS[name]
-    smooth = taut.smoothed(base, WIDTH)
-    x, data, direction = points(name)
-    values, rows, _ = (np.asarray(a) for a in linearised(smooth.constraints, x, data, direction))
-    above = values - np.asarray(evaluated(base.constraints, x, data))
-    gap = 2 * WIDTH if name == "toy" else 0.0  # two |.|; nothing to smooth in the others
-    assert smooth.constants.gap == pytest.approx(gap)
-    assert above.min() >= -1e-15
-    assert above.max() <= gap + 1e-15
-    assert above.max() == pytest.approx(gap)  # at the kink
-    assert smooth.constants.constraint_range == pytest.approx(base.constants.constraint_range + gap)
-    assert smooth.constants.slater == pytest.approx(base.constants.slater - gap)
-    assert smooth.constants.constraint_smoothness is None
-    assert (
-        np.linalg.norm(rows.reshape(*values.shape, -1), axis=-1).max()
-        <= base.constants.constraint_lipschitz + 1e-12
-    )
-
-
-def test_smoothed_toy_is_smooth_and_played():
-    smooth = taut.smoothed(problems.TOY.problem, WIDTH)
-    line = np.stack([np.linspace(-0.5, 0.5, 4001), np.full(4001, 0.2)], axis=1)
-    _, rows, _ = (np.asarray(a) for a in linearised(smooth.constraints, line, None, line))
-    steepest = np.abs(np.diff(rows[:, 0, 0])).max() / (1 / 4000)
-    assert steepest == pytest.approx(1 / WIDTH, rel=1e-3)  # the curvature of sqrt(u^2 + w^2) at 0
-    stream = problems.TOY.stream(1, 400)[0]
-    learner = taut.ClippedOGD.tuned(problems.TOY.problem.constants, 400)
-    run = taut.simulate(
-        learner, smooth, stream, score=problems.TOY.problem, chunk=400, record=("decisions",)
-    )
-    plain = taut.simulate(learner, problems.TOY.problem, stream, chunk=400, record=("decisions",))
-    assert (
-        run.totals.worst_violation[0] < plain.totals.worst_violation[0]
-    )  # from above: stricter than the constraint
-    assert np.abs(run.decisions - plain.decisions).max() > 1e-3
-
-
-def test_smoothing_constraints_that_vary_needs_an_example():
-    with pytest.raises(ValueError, match="data: got None; expected one round's data"):
-        taut.smoothed(problems.MOVING.problem, WIDTH)
-    example = jax.tree.map(lambda a: a[0, 0], problems.MOVING.stream(1, 1))
-    assert taut.smoothed(problems.MOVING.problem, WIDTH, example).constants.gap == 0
-
-
 @pytest.mark.parametrize(
     ("transform", "argument"),
     [
         (taut.log_sum_exp, "temperature"),
         (taut.tightened, "rho"),
-        (taut.smoothed, "width"),
     ],
 )
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf"), None, "much"])

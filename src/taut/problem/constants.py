@@ -46,7 +46,7 @@ class Constants:
         slater: epsilon > 0 such that some decision has g_i <= -epsilon for all i.
         error_bound: kappa > 0 such that max_i [g_i(x)]_+ >= kappa * distance(x, feasible set).
         half_spaces: M, if all linear models of constraints are among M half-spaces.
-        gap: how far a smooth approximation from above lies over the constraint it stands for.
+        gap: how far log-sum-exp lies over the maximum that it stands for, at most.
         estimated: names of the entries that come from sampling: lower bounds on the truth, not
             proofs.
         exact: names of the entries that were computed from structure, not typed by the user: the

@@ -8,7 +8,7 @@ is differentiated: the pull-back of `Max` goes directly to the active constraint
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -17,13 +17,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from .. import arguments
-from ..engine import default_float, register_dataclass, shape_and_type
+from ..engine import register_dataclass
 from ..jaxpr.maxima import place_of_largest
 from .constants import Constants
 from .constraints import Constraints, Linearisation, Parts
 from .problem import Problem
 from .programs import programs_of
-from .smoothing import smooth_from_above, smoothing_gap
 
 
 def max_of(problem: Problem) -> Problem:
@@ -60,32 +59,6 @@ def tightened(problem: Problem, rho: float) -> Problem:
     rho = arguments.positive("rho", rho)
     problem = _checked(problem).all_rows()
     return _transformed(problem, Tightened(problem.constraints, rho))
-
-
-def smoothed(problem: Problem, width: float, data: Any = None) -> Problem:
-    """Return the problem with |.| and max inside the constraints smoothed from above. Its constants
-    contain the gap.
-
-    Arguments:
-        problem: the problem.
-        width: w in |u| <= sqrt(u^2 + w^2); the gap is proportional to it, the smoothness constant
-            to its inverse.
-        data: one round's data, needed only if the constraints depend on it. Only its shapes are
-            used.
-    """
-    if _checked(problem).constraints.takes_data and data is None:
-        raise ValueError(
-            "data: got None; expected one round's data, because the constraints depend on it"
-        )
-    data = None if data is None else problem.arrange(data)
-    # Shapes only: a gap that depended on this round's values would not hold for the others, and is
-    # refused.
-    shapes = jax.tree.map(lambda a: shape_and_type(arguments.as_array("data", a)), data)
-    x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
-    width = arguments.positive("width", width)
-    gap = smoothing_gap(problem.constraints.values, width, x, problem.given(shapes, x))
-    proven = float(jnp.max(jnp.asarray(gap)))
-    return _transformed(problem, Smoothed(problem.constraints, width, proven))
 
 
 def _checked(problem: Any) -> Problem:
@@ -369,34 +342,6 @@ class Tightened(Transform):
                 f"{base.slater:g}, beyond which no decision is known to be feasible"
             )
         return _lifted(base, rho, gap=base.gap)
-
-
-@register_dataclass
-@dataclass(frozen=True)
-class Smoothed(Transform):
-    """Every |.| and max inside the constraints replaced by a smooth function from above (Nesterov
-    smoothing)."""
-
-    width: Any
-    gap: float = field(metadata={"static": True})
-
-    def values(self, x: jax.Array, z: Any) -> jax.Array:
-        """The smooth values."""
-        return smooth_from_above(self.inner.values, self.width)(x, z)
-
-    def margin(self, count: int) -> float:
-        """The gap."""
-        return self.gap
-
-    def implied(
-        self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
-    ) -> dict[str, float]:
-        """Each smoothed constraint lies above its own original."""
-        return {quantity: bound}
-
-    def constants(self, base: Constants) -> Constants:
-        """The gap is proven; the smoothness of the result is left to be estimated."""
-        return _lifted(base, self.gap, constraint_smoothness=None)
 
 
 def _lifted(base: Constants, by: float, **changes: Any) -> Constants:
