@@ -1,9 +1,7 @@
 """run, compare, certify and plot on a user's own problem say what the library says."""
 
-import hashlib
 import json
 import sys
-from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
@@ -12,7 +10,7 @@ from typer.testing import CliRunner
 
 import taut
 from taut.arena import demand
-from taut.cli import commands, main as cli, origin
+from taut.cli import commands, main as cli
 
 SOURCE = """
 import jax.numpy as jnp
@@ -57,7 +55,7 @@ RUN = (
     "--out",
     "out.nc",
 )
-NAMED = ("--problem", "problem.py:game")
+PLAYED = ("--problem", "problem.py:game", "--data", "costs.csv")
 
 
 def test_run_certify_and_plot(folder):
@@ -68,77 +66,27 @@ def test_run_certify_and_plot(folder):
     expected = taut.simulate(taut.learner("clipped-ogd", game, horizon=40, beta=0.6), game, COSTS)
     np.testing.assert_array_equal(run.loss, expected.loss)
     assert (list(run.index), run.index.name) == (list(TIMES), "time")
-    said = json.loads(called("certify", "out.nc", *NAMED, "--json"))
+    said = json.loads(called("certify", "out.nc", *PLAYED, "--json"))
     assert said == json.loads(json.dumps(expected.certificate().to_dict()))
     assert called("plot", "out.nc", "-q", "violation").strip() == "saved to out.png"
     assert (
-        called("plot", "out.nc", "-q", "regret", "-o", "regret.png", *NAMED).strip()
+        called("plot", "out.nc", "-q", "regret", "-o", "regret.png", *PLAYED).strip()
         == "saved to regret.png"
     )
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_run_knows_where_its_data_were_and_notices_a_change(folder):
+def test_a_certificate_notices_other_data(folder):
     called(*RUN, "--json")
     pd.DataFrame(COSTS * 2, index=TIMES).to_csv("costs.csv")
-    assert "has changed since the run" in called("certify", "out.nc", fails=True)
-    (folder / "out.nc.origin.json").unlink()
-    assert "--data: got none, and its data are not noted" in called("certify", "out.nc", fails=True)
-    said = called("certify", "out.nc", "-d", "costs.csv", fails=True)
-    assert "--problem: got none, and the problem of the run is not noted; expected" in said
-    said = called("certify", "out.nc", "-d", "costs.csv", *NAMED, fails=True)
+    said = called("certify", "out.nc", *PLAYED, fails=True)
     assert "the losses of round 2 are not those of the run" in said
 
 
-COMMANDS = (("certify", "out.nc"), ("plot", "out.nc", "-q", "regret"))
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=["certify", "plot"])
-def test_no_file_beside_a_run_is_executed_unless_the_user_agrees(folder, monkeypatch, command):
+def test_regret_needs_problem_and_data(folder):
     called(*RUN)
-    note = folder / "out.nc.origin.json"
-    noted = json.loads(note.read_text())
-    assert noted["problem"] == "problem.py:game"
-
-    for file in ("evil.py", folder.parent / "evil.py"):  # a stranger's file, and any checksum
-        (folder / file).write_text("raise SystemExit('executed')\n")
-        digest = hashlib.sha256((folder / file).read_bytes()).hexdigest()
-        for changed in ({"problem_sha256": noted["problem_sha256"]}, {"problem_sha256": digest}):
-            note.write_text(json.dumps(noted | {"problem": f"{file}:game"} | changed))
-            said = called(*command, fails=True)
-            assert "--problem: got none" in said
-            assert "add --problem" in said
-    assert "is not in this folder" in called(*command, "--yes", fails=True)
-    note.write_text(json.dumps({"problem": f"{folder}/evil.py:game", "data": "costs.csv"}))
-    assert "got other entries" in called(*command, "--yes", fails=True)
-
-    note.write_text(json.dumps(noted))
-    said = called(*command, fails=True)
-    assert "add --problem problem.py:game, which runs that file, or --yes" in said
-    called(*command, "--yes")
-    with (folder / "problem.py").open("a") as file:
-        file.write("# another version")
-    assert "or has changed since the run" in called(*command, "--yes", fails=True)
-
-
-def test_a_question_is_asked_in_a_terminal_and_no_is_the_default(folder, monkeypatch):
-    called(*RUN)
-    monkeypatch.setattr(origin, "asks", lambda: True)
-    for answer, agreed in (("y\n", True), ("n\n", False), ("\n", False)):
-        result = CliRunner().invoke(cli.app, ["certify", "out.nc"], input=answer)
-        assert "made with problem.py:game, which is unchanged. Run this file? [y/N]" in (
-            result.output
-        )
-        assert (result.exception is None) == agreed
-
-
-def test_a_damaged_note_is_refused_by_name(folder):
-    called(*RUN)
-    note = folder / "out.nc.origin.json"
-    note.write_text("{")
-    assert "out.nc.origin.json: got no JSON" in called("certify", "out.nc", fails=True)
-    note.write_text(json.dumps(dict.fromkeys(asdict(origin.Origin()), "\x1b[2J")))
-    assert "got other entries" in called("certify", "out.nc", fails=True)
+    said = called("plot", "out.nc", "-q", "regret", *PLAYED[:2], fails=True)
+    assert said == "quantity: got regret alone; expected --problem and --data beside it"
 
 
 def test_seeds_on_the_command_line_are_those_of_the_library(folder):
@@ -157,7 +105,9 @@ def test_seeds_on_the_command_line_are_those_of_the_library(folder):
     )
     run = taut.Run.load("two.nc")
     assert (run.seeds, run.horizon) == (2, 40)
-    rows = json.loads(called("certify", "two.nc", "--json", "--yes"))
+    rows = json.loads(
+        called("certify", "two.nc", "--json", *PLAYED[:3], "costs.npy", "--seeds", "2")
+    )
     assert rows["seeds"] == 2
 
 

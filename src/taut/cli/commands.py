@@ -15,7 +15,6 @@ import typer
 from typer.core import TyperCommand
 
 from ..extras import optional
-from . import origin
 
 if TYPE_CHECKING:
     from ..problem.problem import Problem
@@ -93,23 +92,7 @@ _Learners = Annotated[
         "--learner", "-l", help="Name of a learner; repeat it.", autocompletion=learner_names
     ),
 ]
-_GivenProblem = Annotated[
-    str | None,
-    typer.Option(
-        "--problem", help="The problem that was played, as in problem.py:game. The file is run."
-    ),
-]
-_GivenData = Annotated[
-    Path | None, typer.Option("--data", "-d", help="The stream, if it has moved.")
-]
-_Yes = Annotated[
-    bool,
-    typer.Option(
-        "--yes",
-        help="Without --problem: run the problem's file in this folder, if it is the one that "
-        "taut run was given, without asking.",
-    ),
-]
+_PLAYED = "The problem that was played, as in problem.py:game. The file is run."
 _Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of the learner, as in beta=0.5; can be repeated."),
@@ -162,7 +145,6 @@ def run(
         advice=advised,
     )
     result.save(out)
-    origin.write(out, problem, data, seeds)
     if json_out:
         totals = {name: _mean(value) for name, value in result.totals.to_dict().items()}
         typer.echo(
@@ -173,9 +155,8 @@ def run(
         )
     else:
         typer.echo(str(result))
-        typer.echo(
-            f"saved to {out}; see also: taut certify {out} --problem {problem}, taut plot {out}"
-        )
+        again = f"--problem {problem} --data {data}" + (f" --seeds {seeds}" if seeds else "")
+        typer.echo(f"saved to {out}; see also: taut certify {out} {again}, taut plot {out}")
 
 
 def compare(
@@ -211,10 +192,9 @@ def compare(
 
 def certify(
     run: Annotated[Path, typer.Argument(help="A run that taut run saved.")],
-    problem: _GivenProblem = None,
-    data: _GivenData = None,
+    problem: Annotated[str, typer.Option("--problem", help=_PLAYED)],
+    data: _Data,
     seeds: _Seeds = None,
-    yes: _Yes = False,
     advice: _Advice = None,
     json_out: Json = False,
 ) -> None:
@@ -226,11 +206,8 @@ def certify(
     from ..runs.run import Run
 
     saved = Run.load(run)
-    noted = origin.read(run)
-    stream, advised = advice_apart(read_data(noted.data_file(run, data)), advice)
-    seeds = noted.seeds if seeds is None else seeds
-    where = noted.problem_file(run, problem, yes)
-    game = _with_constants(load_problem(where), stream, saved.horizon, seeds)
+    stream, advised = advice_apart(read_data(data), advice)
+    game = _with_constants(load_problem(problem), stream, saved.horizon, seeds)
     with counting(not json_out, None, "certifying"):
         certificate = saved.certificate(problem=game, stream=stream, seeds=seeds, advice=advised)
     typer.echo(json.dumps(certificate.to_dict(), indent=1) if json_out else str(certificate))
@@ -249,10 +226,9 @@ def plot(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The figure; by default the run with .png.")
     ] = None,
-    problem: _GivenProblem = None,
-    data: _GivenData = None,
+    problem: Annotated[str | None, typer.Option("--problem", help=_PLAYED)] = None,
+    data: Annotated[Path | None, typer.Option("--data", "-d", help="The stream.")] = None,
     seeds: _Seeds = None,
-    yes: _Yes = False,
     json_out: Json = False,
 ) -> None:
     """Draw a saved run. Only regret takes the problem and the data."""
@@ -266,11 +242,11 @@ def plot(
     if quantity == "regret":
         from ..problem.streams import as_stream
 
-        noted = origin.read(run)
-        stream = read_data(noted.data_file(run, data))
-        game = load_problem(noted.problem_file(run, problem, yes)).for_data(stream)
-        stated = noted.seeds if seeds is None else seeds
-        read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=stated)
+        if problem is None or data is None:
+            raise ValueError("quantity: got regret alone; expected --problem and --data beside it")
+        stream = read_data(data)
+        game = load_problem(problem).for_data(stream)
+        read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=seeds)
         saved = dataclasses.replace(saved, problem=game, played=game, stream=read)
     axes = saved.plot(quantity)
     (axes if quantity else axes[0]).figure.savefig(target, dpi=150)
