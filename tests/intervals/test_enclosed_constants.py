@@ -15,8 +15,9 @@ from taut.intervals.constants import (
     size,
     variation,
 )
-from taut.intervals.enclosure import Space, Unknown
+from taut.intervals.enclosure import Space
 from taut.intervals.of_jaxpr import enclose
+from taut.intervals.pieces import Unknown
 
 RNG = np.random.default_rng(7)
 MATRIX = RNG.normal(size=(4, 3))

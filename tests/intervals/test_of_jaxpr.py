@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import taut
-from taut.intervals.enclosure import Space, Unknown
+from taut.intervals.enclosure import Space
 from taut.intervals.of_jaxpr import enclose
+from taut.intervals.pieces import Unknown
 from taut.problem.sampling import sample_decisions
 
 RNG = np.random.default_rng(0)

@@ -18,8 +18,9 @@ import random_programs
 
 import taut
 from taut.intervals.constants import Edges
-from taut.intervals.enclosure import Space, Unknown
+from taut.intervals.enclosure import Space
 from taut.intervals.of_jaxpr import enclose
+from taut.intervals.pieces import Unknown
 from taut.modelling.constants.enclosures import enclosures
 from taut.problem.sampling import sample_decisions
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 
 from ..engine import Array
+from . import pieces
 from .enclosure import Enclosure, Interval, contracted, hull, result
+from .pieces import Pieces
 
 DECOMPOSED = {False: 10_000_000, True: 2_000_000_000}
 """Singular values are computed if entries times the shorter side of a matrix are at most this,
@@ -31,13 +33,25 @@ def both(function: Callable[..., Interval], *of: Enclosure) -> tuple[Interval, I
 
 
 def _affine(
-    of: tuple[Enclosure, ...], function: Callable[..., Interval], slopes: Slopes, norm: Any
+    of: tuple[Enclosure, ...],
+    function: Callable[..., Interval],
+    slopes: Slopes,
+    norm: Any,
+    maxima: Pieces | None = None,
 ) -> Enclosure:
     """The result of an affine function of values."""
     if all(u.affine for u in of):
         corner = function(*(u.corner for u in of))
-        return result(of, *both(function, *of), slopes, norm, corner)
-    return result(of, *both(function, *(u.tight for u in of)), slopes, norm)
+        return result(of, *both(function, *of), slopes, norm, corner, maxima)
+    return result(of, *both(function, *(u.tight for u in of)), slopes, norm, None, maxima)
+
+
+def _maxima(function: Callable[..., Pieces], *of: Enclosure) -> Pieces | None:
+    """A function of the affine pieces of values, if they have some."""
+    if not of[0].space.pieces or not any(u.moves for u in of):
+        return None
+    parts = [u.pieces for u in of]
+    return None if None in parts else function(*parts)
 
 
 def chained(*terms: tuple[Enclosure, Interval]) -> tuple[Slopes, Array]:
@@ -59,22 +73,27 @@ def _sum(slopes: Sequence[Slopes]) -> Slopes:
 # -- Linear functions
 
 
-def linear(u: Enclosure, function: Callable[[Array], Array]) -> Enclosure:
+def linear(
+    u: Enclosure,
+    function: Callable[[Array], Array],
+    of_pieces: Callable[[Pieces], Pieces] | None = None,
+) -> Enclosure:
     """A sum with weights that are not negative, or a change of places: a function of arrays whose
-    first axes are those of u."""
+    first axes are those of u. `of_pieces` is the same for maxima; sums in general have none."""
 
     def image(a: Interval) -> Interval:
         return a.map(function)
 
     slopes = None if u.slopes is None else image(u.slopes)
     norm = function(u.steep) if u.moves else math.inf
-    return _affine((u,), image, slopes, norm)
+    maxima = _maxima(of_pieces or (lambda own: own.summed(function)), u)
+    return _affine((u,), image, slopes, norm, maxima)
 
 
 def moved(u: Enclosure, function: Callable[[Array], Array]) -> Enclosure:
     """The entries at other places: a function of arrays whose first axes are those of u."""
     squares = None if u.squares is None else moved(u.squares, function)
-    return replace(linear(u, function), squares=squares)
+    return replace(linear(u, function, lambda own: own.moved(function)), squares=squares)
 
 
 def taken(u: Enclosure, places: Array) -> Enclosure:
@@ -106,14 +125,15 @@ def joined(parts: Sequence[Enclosure]) -> Enclosure:
         return parts[0]
     flat = [taken(u, np.arange(math.prod(u.shape))) for u in parts]
 
-    def join(*pieces: Interval) -> Interval:
-        low = np.concatenate([piece.low for piece in pieces])
-        known = all(piece.known for piece in pieces)
-        return Interval(low, low if known else np.concatenate([piece.high for piece in pieces]))
+    def join(*ends: Interval) -> Interval:
+        low = np.concatenate([end.low for end in ends])
+        known = all(end.known for end in ends)
+        return Interval(low, low if known else np.concatenate([end.high for end in ends]))
 
     gradients = [u.gradient for u in flat if u.gradient is not None]
     slopes = join(*gradients) if len(gradients) == len(flat) else None
-    return _affine(tuple(flat), join, slopes, np.concatenate([u.steep for u in flat]))
+    steep = np.concatenate([u.steep for u in flat])
+    return _affine(tuple(flat), join, slopes, steep, _maxima(pieces.joined, *flat))
 
 
 def stacked(*parts: Enclosure) -> Enclosure:
@@ -141,7 +161,7 @@ def last(u: Enclosure, axes: Any) -> Enclosure:
 def total(u: Enclosure) -> Enclosure:
     """The sum over the last axis."""
     axis = len(u.shape) - 1
-    added = linear(u, lambda part: part.sum(axis=axis))
+    added = linear(u, lambda part: part.sum(axis=axis), Pieces.total)
     if u.squares is not None and u.moves:
         root = last(u.squares, (-2, -1))
         length = norm(root).sharp
@@ -158,12 +178,14 @@ def total(u: Enclosure) -> Enclosure:
 def add(u: Enclosure, v: Enclosure) -> Enclosure:
     """u + v."""
     slopes = _sum([operand.slopes for operand in (u, v) if operand.moves])
-    return _affine((u, v), Interval.__add__, slopes, u.steep + v.steep)
+    maxima = _maxima(Pieces.__add__, u, v)
+    return _affine((u, v), Interval.__add__, slopes, u.steep + v.steep, maxima)
 
 
 def neg(u: Enclosure) -> Enclosure:
     """-u."""
-    return _affine((u,), Interval.__neg__, None if u.slopes is None else -u.slopes, u.norm)
+    slopes = None if u.slopes is None else -u.slopes
+    return _affine((u,), Interval.__neg__, slopes, u.norm, _maxima(Pieces.__neg__, u))
 
 
 # -- Products
@@ -188,14 +210,23 @@ def contract(u: Enclosure, v: Enclosure, formula: str) -> Enclosure:
         lambda a, b: contracted(a, b, formula),
         lambda s, b: contracted(s, b, f"{left}Z,{right}->{out}Z"),
         lambda a, s: contracted(a, s, f"{left},{right}Z->{out}Z"),
+        (left, right, out),
     )
     return product if product.affine else product.sharp
 
 
-def _product(u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right: Any) -> Enclosure:
+def _product(
+    u: Enclosure,
+    v: Enclosure,
+    times: Any,
+    with_left: Any,
+    with_right: Any,
+    axes: tuple[str, str, str] = ("...", "...", "..."),
+) -> Enclosure:
     """A product: u v - u_r v_r = u (v - v_r) + v_r (u - u_r), or with u and v exchanged.
 
     `with_left` multiplies slopes of u by values of v, and `with_right` values of u by slopes of v.
+    `axes` are the letters of u, v and the product, for `np.einsum`.
     """
     bilinear = u.moves and v.moves
     if bilinear:
@@ -220,7 +251,12 @@ def _product(u: Enclosure, v: Enclosure, times: Any, with_left: Any, with_right:
     )
     if bilinear:
         return result((u, v), *both(times, u, v), slopes, steep)
-    return _affine((u, v), times, slopes, steep)
+    maxima, (of_u, of_v, out) = None, axes
+    if u.maxima is not None:
+        maxima = u.maxima.times(v.low, of_u, of_v, out)
+    elif v.maxima is not None:
+        maxima = v.maxima.times(u.low, of_v, of_u, out)
+    return _affine((u, v), times, slopes, steep, maxima)
 
 
 # -- Maxima and selections
@@ -252,7 +288,7 @@ def largest(u: Enclosure) -> Enclosure:
             np.max(slopes.high, axis=-2, initial=-np.inf, where=able[..., None]),
         )
     steep = np.max(u.steep, axis=-1, initial=0, where=able)
-    return result((u,), *both(top, u), slopes, steep)
+    return result((u,), *both(top, u), slopes, steep, maxima=_maxima(Pieces.largest, u))
 
 
 def smallest(u: Enclosure) -> Enclosure:
@@ -272,7 +308,11 @@ def running_largest(u: Enclosure, axis: int, reverse: bool = False) -> Enclosure
 
 def maximum(*parts: Enclosure) -> Enclosure:
     """The largest of several values, entry by entry."""
-    return largest(stacked(*parts))
+    if not parts[0].space.pieces:
+        return largest(stacked(*parts))
+    # Stacking would give all parts as many pieces as the one with the most has.
+    top = largest(stacked(*(replace(u, maxima=None) for u in parts)))
+    return replace(top, maxima=_maxima(pieces.larger, *parts))
 
 
 def minimum(*parts: Enclosure) -> Enclosure:
@@ -303,7 +343,10 @@ def select(which: Enclosure, no: Enclosure, yes: Enclosure) -> Enclosure:
         if no.gradient is not None and yes.gradient is not None:
             ahead = which.value.map(lambda part: part[..., None])
             slopes = chosen(ahead, no.gradient, yes.gradient)
-    return result((which, no, yes), value, centre, slopes, steep)
+    maxima = None
+    if which.known:
+        maxima = _maxima(partial(pieces.chosen, which.low), no, yes)
+    return result((which, no, yes), value, centre, slopes, steep, maxima=maxima)
 
 
 # -- Norms and other functions of all entries of the last axis

@@ -13,9 +13,10 @@ import numpy as np
 from ..engine import Array
 from ..jax_internals import bind
 from ..jaxpr.walk import evaluate
-from .enclosure import Enclosure, Space, Unknown, outward
+from .enclosure import Enclosure, Space, outward
 from .matrices import eigenvalues
 from .of_jaxpr import PLAIN, enclose, is_log_add_exp
+from .pieces import Unknown
 
 CLOSE = 1.05
 """A bound that is at most this many times a value that is attained is not improved."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..engine import Array
 from .arithmetic import add, both, chained, log_sum_exp, moved, mul, neg, norm, stacked
-from .enclosure import Enclosure, Interval, Unknown, result
+from .enclosure import Enclosure, Interval, result
+from .pieces import Unknown
 
 NEAR = 1e-5
 """Points this close count as equal when the slope of a chord is computed: derivatives at both bound
@@ -108,7 +109,8 @@ _SQRT = Curve(np.sqrt, lambda x: 0.5 / np.sqrt(x), "concave", start=0.0)
 
 def absolute(u: Enclosure) -> Enclosure:
     """|u|."""
-    return curved(CURVES["abs"], u)
+    size = curved(CURVES["abs"], u)
+    return size if u.maxima is None else replace(size, maxima=u.maxima.size())
 
 
 def square(u: Enclosure) -> Enclosure:

@@ -23,6 +23,7 @@ import numpy as np
 from ..engine import Array
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.domains.support import bounding_box, centre_of, exact_in_numpy, least_change
+from .pieces import Pieces, Unknown
 
 SPARE = 1e-13
 PRODUCTS = 4_000_000
@@ -134,10 +135,6 @@ ROOM = 4_000_000
 """Values with more slopes than this get none, only an interval."""
 
 
-class Unknown(Exception):
-    """No bound can be derived; the message says why."""
-
-
 class Space:
     """The decisions over which functions are enclosed: all in a box and, if given, in a domain.
 
@@ -147,12 +144,19 @@ class Space:
         domain: decisions outside it need not be considered.
         gradients: whether slopes are between any two decisions, so that they bound the gradient,
             and not only between the centre and any decision.
+        pieces: whether values have affine pieces.
     """
 
     def __init__(
-        self, low: Array, high: Array, domain: Domain | None = None, *, gradients: bool = False
+        self,
+        low: Array,
+        high: Array,
+        domain: Domain | None = None,
+        *,
+        gradients: bool = False,
+        pieces: bool = False,
     ) -> None:
-        self.low, self.high, self.gradients = low, high, gradients
+        self.low, self.high, self.gradients, self.pieces = low, high, gradients, pieces
         self.size, self.shape = low.size, domain.shape if domain is not None else low.shape
         self.domain = None if type(domain) is Box else domain
         self.centre, self.diameter = (low + high) / 2, float(np.linalg.norm(high - low))
@@ -171,7 +175,7 @@ class Space:
         """The largest number that occurred so far, on which rounding depends."""
 
     @classmethod
-    def of(cls, domain: Domain, *, gradients: bool = False) -> Space:
+    def of(cls, domain: Domain, *, gradients: bool = False, pieces: bool = False) -> Space:
         """All decisions of a domain."""
         size = math.prod(domain.shape)
         if type(domain) is Box:
@@ -182,7 +186,7 @@ class Space:
         else:
             centre, radius = centre_of(domain).astype(float).ravel(), float(domain.radius)
             low, high = centre - radius, centre + radius
-        return cls(low, high, domain, gradients=gradients)
+        return cls(low, high, domain, gradients=gradients, pieces=pieces)
 
     def has_room(self, shape: tuple[int, ...]) -> bool:
         """Whether slopes of a value of this shape are few enough to be computed."""
@@ -201,7 +205,10 @@ class Space:
             slopes = Interval.of(np.moveaxis(units, 0, -1))
         centre = Interval.of(self.centre[places])
         noise = ROUNDING * float(np.max(value.size, initial=0))
-        return Enclosure(self, value, centre, corner, slopes, 1.0, True, noise=noise)
+        maxima = None
+        if self.pieces:
+            maxima = Pieces(np.eye(self.size, self.size + 1)[places][..., None, :], 0)
+        return Enclosure(self, value, centre, corner, slopes, 1.0, True, noise=noise, maxima=maxima)
 
     def note(self, value: Interval) -> None:
         """Remember the largest number of an interval."""
@@ -263,6 +270,8 @@ class Enclosure:
     noise: float | None = None
     """How far rounding can have moved an end of the interval; None if it is known of the largest
     number of all only."""
+    maxima: Pieces | None = None
+    """The affine functions of which a value that depends on the decision is made, if it is."""
 
     @classmethod
     def fixed(cls, space: Space, low: Any, high: Any = None) -> Enclosure:
@@ -291,6 +300,11 @@ class Enclosure:
     def known(self) -> bool:
         """Whether the value is a known array."""
         return not self.moves and self.value.known
+
+    @property
+    def pieces(self) -> Pieces | None:
+        """The affine pieces of a value that is made of them, or known; None if there are none."""
+        return Pieces.of_numbers(self.low, self.space.size) if self.known else self.maxima
 
     @property
     def reference(self) -> Interval:
@@ -356,6 +370,7 @@ def result(
     slopes: Interval | None = None,
     norm: Array | float = math.inf,
     corner: Interval | None = None,
+    maxima: Pieces | None = None,
 ) -> Enclosure:
     """The enclosure of an operation's result, which depends on the decision if an operand does.
 
@@ -373,7 +388,7 @@ def result(
         else:
             slopes = None
     norm = np.where(np.isnan(norm), np.inf, norm)
-    return Enclosure(space, value, centre, corner, slopes, norm, True)
+    return Enclosure(space, value, centre, corner, slopes, norm, True, maxima=maxima)
 
 
 def outward(u: Enclosure) -> Enclosure:

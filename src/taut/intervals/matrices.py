@@ -10,7 +10,8 @@ import numpy as np
 
 from .arithmetic import both, last, reduced, spectral
 from .curves import Curve
-from .enclosure import Enclosure, Interval, Unknown
+from .enclosure import Enclosure, Interval
+from .pieces import Unknown
 
 SPARE = 1e-13
 """Computed eigenvalues are this exact, relative to the largest."""

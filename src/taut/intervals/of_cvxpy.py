@@ -41,7 +41,8 @@ from .arithmetic import (
     total,
 )
 from .curves import CURVES, Curve, absolute, curved, divide, power, square
-from .enclosure import Enclosure, Interval, Space, Unknown, result
+from .enclosure import Enclosure, Interval, Space, result
+from .pieces import Unknown
 
 MOVED = (
     "Concatenate",

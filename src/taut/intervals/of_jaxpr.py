@@ -40,8 +40,9 @@ from .arithmetic import (
     taken,
     total,
 )
-from .curves import CURVES, curved, divide, log_add_exp, power, root, square
-from .enclosure import ROUNDING, Enclosure, Interval, Space, Unknown, outward, result
+from .curves import CURVES, absolute, curved, divide, log_add_exp, power, root, square
+from .enclosure import ROUNDING, Enclosure, Interval, Space, outward, result
+from .pieces import Unknown
 
 CUSTOM = "custom_jvp_call"
 """The operation that calls a function with a derivative of its own."""
@@ -150,10 +151,12 @@ def _apply(space: Space, equation: Any, operands: list[Any]) -> list[Enclosure]:
         return [replace(u, noise=_noise("add", of, u, {})) for u in _moved(equation, of)]
     rule, integer = _RULES.get(name), any(dtype.kind in "iu" for dtype in types)
     if all(u.known for u in of) and (rule is None or integer):
-        return [Enclosure.fixed(space, value) for value in computed(equation, [u.low for u in of])]
+        return [Enclosure.fixed(space, value) for value in _computed(equation, [u.low for u in of])]
     if rule is None or (integer and name not in _INTEGER):
         raise Unknown(f"the operation {name} has no bound")
     enclosure = rule(*of, **equation.params)
+    if space.pieces and enclosure.moves and enclosure.maxima is None:
+        raise Unknown(f"the operation {name} is not piecewise affine, as far as is known")
     space.note(enclosure.value)
     if integer:
         least, most = np.iinfo(types[0]).min, np.iinfo(types[0]).max
@@ -199,7 +202,7 @@ def _largest(u: Enclosure) -> float:
     return float(np.max(u.value.size, initial=0))
 
 
-def computed(equation: Any, operands: Sequence[Any]) -> list[Array]:
+def _computed(equation: Any, operands: Sequence[Any]) -> list[Array]:
     """The results of an operation on known numbers: in NumPy, or compiled by JAX, which takes
     longer."""
     function = operation(equation, 0, [True] * len(operands))
@@ -225,50 +228,33 @@ all; the other operands are places."""
 
 
 def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
-    """Entries at other places."""
-    simple = rearrangement(equation, of[0].shape)
+    """Entries at other places. JAX itself says which they are, by moving the places of all entries,
+    one operand after another, instead of the entries."""
+    name, which = equation.primitive.name, MOVES[equation.primitive.name]
+    simple = _rearrangement(equation, of[0].shape)
     if simple is not None:
         return [moved(of[0], simple)]
-    moving, places = places_of(equation, of, [u.low if u.known else None for u in of])
-    return [taken(joined(moving), at) for at in places]
-
-
-def places_of(
-    equation: Any, operands: Sequence[Any], numbers: Sequence[Any]
-) -> tuple[list[Any], list[Array]]:
-    """The operands whose entries an operation moves, and where the entries of its results are among
-    them, one after another. JAX itself says where, by moving places instead of entries.
-
-    Arguments:
-        equation: the operation, one of `MOVES`.
-        operands: what it is applied to, of any kind that has a shape.
-        numbers: the operands as arrays, or None for those that are not known.
-    """
-    name, which = equation.primitive.name, MOVES[equation.primitive.name]
     moving, arrays, start = [], [], 0
-    for k, operand in enumerate(operands):
+    for k, operand in enumerate(of):
         if k in which or not which:
-            shape = np.shape(operand)
+            size = math.prod(operand.shape)
             moving.append(operand)
-            arrays.append(np.arange(start, start + math.prod(shape)).reshape(shape))
-            start += math.prod(shape)
-        elif numbers[k] is not None:
-            arrays.append(numbers[k])
+            arrays.append(np.arange(start, start + size).reshape(operand.shape))
+            start += size
+        elif operand.known:
+            arrays.append(operand.low)
         else:
             raise Unknown(f"the operation {name} at a place that is not known has no bound")
-    simple = rearrangement(equation, np.shape(operands[0]))
-    if simple is not None:
-        places = [simple(arrays[0])]
-    elif name == "concatenate":
+    if name == "concatenate":
         places = [np.concatenate(arrays, axis=equation.params["dimension"])]
     else:
         places = [np.asarray(at) for at in bind(equation, arrays)]
     if any(np.any((at < 0) | (at >= start)) for at in places):
         raise Unknown(f"the operation {name} at a place that does not exist has no bound")
-    return moving, places
+    return [taken(joined(moving), at) for at in places]
 
 
-def rearrangement(equation: Any, before: Sequence[int]) -> Callable[[Array], Array] | None:
+def _rearrangement(equation: Any, before: Sequence[int]) -> Callable[[Array], Array] | None:
     """The frequent operations that move entries, as functions of arrays whose first axes have the
     shape `before`; None for others."""
     name, params, count = equation.primitive.name, equation.params, len(before)
@@ -295,24 +281,17 @@ def rearrangement(equation: Any, before: Sequence[int]) -> Callable[[Array], Arr
 
 def _dot(u: Enclosure, v: Enclosure, *, dimension_numbers: Any, **_: Any) -> Enclosure:
     """A product of matrices, vectors or stacks of them."""
-    left, right = dimension_numbers[0]
-    if u is v and len(left) == len(u.shape) and tuple(left) == tuple(right):
-        return total(last(square(u), None))
-    first, second, out = contraction(len(u.shape), len(v.shape), dimension_numbers)
-    return contract(u, v, f"{first},{second}->{out}")
-
-
-def contraction(left: int, right: int, dimension_numbers: Any) -> tuple[str, str, str]:
-    """The letters of two operands with so many axes and of their product, for `np.einsum`."""
     (summed, its_summed), (batch, its_batch) = dimension_numbers
+    if u is v and len(summed) == len(u.shape) and tuple(summed) == tuple(its_summed):
+        return total(last(square(u), None))
     letters = iter("abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXY")
-    first = [next(letters) for _ in range(left)]
+    first = [next(letters) for _ in u.shape]
     shared = dict(zip((*its_summed, *its_batch), (*summed, *batch), strict=True))
-    second = [first[shared[j]] if j in shared else next(letters) for j in range(right)]
+    second = [first[shared[j]] if j in shared else next(letters) for j in range(len(v.shape))]
     out = [first[i] for i in batch]
     out += [letter for i, letter in enumerate(first) if i not in (*summed, *batch)]
     out += [letter for j, letter in enumerate(second) if j not in shared]
-    return "".join(first), "".join(second), "".join(out)
+    return contract(u, v, f"{''.join(first)},{''.join(second)}->{''.join(out)}")
 
 
 def _cumulated(u: Enclosure, *, axis: int, reverse: bool) -> Enclosure:
@@ -409,6 +388,7 @@ _ADDING |= {"reduce_max", "reduce_min", "select_n", "sort", "stop_gradient", "su
 """Operations whose results move by no more than all operands together."""
 _PLAIN: dict[str, Rule] = {
     **{name: partial(curved, curve) for name, curve in CURVES.items()},
+    "abs": absolute,
     "add": add,
     "add_any": add,
     "and": _stepped(np.logical_and),

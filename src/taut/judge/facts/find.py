@@ -14,16 +14,17 @@ import numpy as np
 from ...display import Displayed, Summary, number
 from ...engine import Array, default_float
 from ...intervals.constants import size, variation
-from ...intervals.enclosure import Space, Unknown
+from ...intervals.enclosure import Space
+from ...intervals.of_jaxpr import enclose
+from ...intervals.pieces import MOST, ROOM, Pieces, Unknown
 from ...problem.constants import SYMBOLS, Constants
 from ...problem.domains import Ball, Box, Domain
 from ...problem.domains.support import bounding_box, centre_of, exact_in_numpy, project_rows
 from ...problem.evaluation import constraint_evaluation, loss_of_round
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .half_spaces import MOST, ROOM, Pieces, distinct, nearly_parallel, pieces_of
-from .polyhedra import hoffman, vertices
-from .ranges import curvature_of, ranges_of
+from .polyhedra import distinct, hoffman, nearly_parallel, vertices
+from .ranges import curvature_of, program_of, ranges_of
 
 PROVEN, VERIFIED = "proven", "verified exactly"
 """Derived for all decisions; or evaluated at a decision, in all rounds."""
@@ -234,17 +235,24 @@ def _steepest(pieces: Pieces) -> Fact:
 def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
     """The affine pieces of a function; in all rounds of all seeds, (round, ...), if it takes
     data."""
-    if stream is None:
-        return pieces_of(function, problem.domain.shape, None)
-    first = jax.tree.leaves(stream.block(0, 1))
-    numbers = sum(np.asarray(leaf).size for leaf in first) * stream.horizon
-    rounds = stream.seeds * stream.horizon
-    if numbers > NUMBERS or rounds * math.prod(problem.domain.shape) > ROOM:
-        raise Unknown("the data are many")
-    data = jax.tree.map(
-        lambda a: np.asarray(a).reshape(rounds, *np.shape(a)[2:]), stream.block(0, stream.horizon)
-    )
-    return pieces_of(jax.vmap(function, (None, 0)), problem.domain.shape, data)
+    space, rows, data = Space.of(problem.domain, pieces=True), function, None
+    example = None
+    if stream is not None:
+        first = jax.tree.leaves(stream.block(0, 1))
+        numbers = sum(np.asarray(leaf).size for leaf in first) * stream.horizon
+        count = stream.seeds * stream.horizon
+        if numbers > NUMBERS or count * math.prod(problem.domain.shape) > ROOM:
+            raise Unknown("the data are many")
+        data = jax.tree.map(
+            lambda a: np.asarray(a).reshape(count, *np.shape(a)[2:]),
+            stream.block(0, stream.horizon),
+        )
+        rows, example = jax.vmap(function, (None, 0)), jax.tree.map(lambda a: a[0], data)
+    program_of(function, space, example)
+    pieces = enclose(rows, space, data).pieces
+    if pieces is None:
+        raise Unknown("the function is not piecewise affine, as far as is known")
+    return pieces
 
 
 def _of_pieces(problem: Problem, stream: Stream | None, pieces: Pieces) -> dict[str, Any]:
@@ -273,7 +281,8 @@ def _hoffman(problem: Problem, pieces: Pieces) -> dict[str, Any]:
     The rows of a box belong to the polyhedron. Another domain must contain the polyhedron: its
     boundary would be a part of that of the feasible set otherwise.
     """
-    domain, entries = problem.domain, pieces.size
+    domain = problem.domain
+    entries = math.prod(domain.shape)
     boxed = type(domain) is Box
     if not boxed and (problem.domain_binds or problem.as_stated() is not problem):
         return {}

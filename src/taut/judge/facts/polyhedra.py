@@ -1,4 +1,4 @@
-"""Error bounds of polyhedra with few rows (Hoffman's constant)."""
+"""Polyhedra with few rows: their half-spaces, vertices and error bounds (Hoffman's constant)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from ...engine import Array
-from ...intervals.enclosure import Unknown
+from ...intervals.pieces import Unknown
 
 SUBSETS = 5_000
 """Sets of rows that are looked at, at most."""
@@ -20,6 +20,10 @@ SPHERE = 1e-12
 sphere."""
 ROOM = 1e-6
 """Inequalities may be exceeded by this share of their numbers before a face counts as empty."""
+SAME = 1e-12
+"""Half-spaces whose unit normals and offsets differ by less than this, relatively, are the same."""
+APART = 1.5e-6
+"""Kept cuts whose unit normals differ by less than this share a slot."""
 
 
 def hoffman(
@@ -148,3 +152,27 @@ def _active(rows: Array, ends: Array, low: Array, high: Array) -> Array | None:
     spare = ROOM * np.max(high - low)
     inside &= np.all((points >= low - spare) & (points <= high + spare), axis=1)
     return np.abs(values[inside]) <= room if inside.any() else None
+
+
+def distinct(functions: Array) -> Array:
+    """Unit normals of the different half-spaces {x : slope.x + offset <= 0}, one for each; the
+    offset is the last entry of a function.
+
+    Pieces that do not depend on the decision and hold are left out.
+    """
+    length = np.linalg.norm(functions[:, :-1], axis=-1)
+    if np.any(functions[length == 0, -1] > 0):
+        raise Unknown("a constraint does not depend on the decision and is violated")
+    moving = length > 0
+    rows = functions[moving] / length[moving][:, None]
+    scale = np.maximum(1, np.abs(rows[:, -1:]))
+    _, first = np.unique(np.round(rows / scale / SAME), axis=0, return_index=True)
+    normals: Array = rows[np.sort(first), :-1]
+    return normals
+
+
+def nearly_parallel(normals: Array) -> bool:
+    """Whether two unit normals differ by so little that their cuts share a slot, although they are
+    not the same."""
+    distances = (np.linalg.norm(normals[k + 1 :] - row, axis=1) for k, row in enumerate(normals))
+    return any(np.any((each > 10 * SAME) & (each < APART)) for each in distances)

@@ -21,8 +21,9 @@ import numpy as np
 
 from ...engine import Array, default_float
 from ...intervals.constants import curvature, lipschitz
-from ...intervals.enclosure import Enclosure, Space, Unknown
+from ...intervals.enclosure import Enclosure, Space
 from ...intervals.of_jaxpr import enclose, has_usual_derivative, traced
+from ...intervals.pieces import Unknown
 from ...jaxpr.walk import equations
 from ...problem.domains import Box, Domain, L1Ball, Simplex
 from ...problem.domains.support import centre_of, linear_minimisers
@@ -85,15 +86,16 @@ def curvature_of(
     low, high = (None, None) if stream is None else _hull(stream)
     space, bounds = Space.of(problem.domain, gradients=True), []
     for function in functions:
-        _program(function, space, low)
+        program_of(function, space, low)
         bounds.append(curvature(function, space, low, high))
     return min(least for least, _ in bounds), max(most for _, most in bounds)
 
 
-def _program(function: Callable[..., Any], space: Space, data: Any) -> Any:
-    """The traced function; for bounds on gradients, no derivative may be one of its own."""
+def program_of(function: Callable[..., Any], space: Space, data: Any) -> Any:
+    """The traced function; for bounds on gradients and for pieces, whose slopes are gradients, no
+    derivative may be one of its own."""
     program = traced(function, space.shape, data)
-    if space.gradients and not all(map(has_usual_derivative, equations(program))):
+    if (space.gradients or space.pieces) and not all(map(has_usual_derivative, equations(program))):
         raise Unknown("a function has a derivative of its own")
     return program
 
@@ -123,12 +125,12 @@ def _enclosures(
     intervals then. `steepest` is a Lipschitz constant, if one is known.
     """
     if stream is None:
-        _program(function, space, None)
+        program_of(function, space, None)
         yield enclose(function, space, lipschitz=steepest), np.ones(1)
         return
     first = jax.tree.map(lambda a: np.asarray(a)[0, 0], stream.block(0, 1))
     results = (
-        v for equation in equations(_program(function, space, first)) for v in equation.outvars
+        v for equation in equations(program_of(function, space, first)) for v in equation.outvars
     )
     entries = sum(math.prod(variable.aval.shape) for variable in results)
     each = max(1, (space.size if space.has_room(space.shape) else 1) * entries)  # slopes of a round

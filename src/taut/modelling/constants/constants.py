@@ -13,7 +13,8 @@ import numpy as np
 
 from ...engine import Array
 from ...intervals.constants import Edges, least_upper, lipschitz, size, variation
-from ...intervals.enclosure import Enclosure, Unknown
+from ...intervals.enclosure import Enclosure
+from ...intervals.pieces import Unknown
 from ...problem.conic import ConicSet
 from ...problem.constants import Constants
 from ...problem.domains import Box

@@ -9,8 +9,9 @@ import numpy as np
 
 from ...intervals.arithmetic import linear
 from ...intervals.constants import Edges
-from ...intervals.enclosure import Enclosure, Interval, Space, Unknown
+from ...intervals.enclosure import Enclosure, Interval, Space
 from ...intervals.of_cvxpy import Expressions
+from ...intervals.pieces import Unknown
 from ...problem.domains import (
     AffineBox,
     Ball,

@@ -13,8 +13,8 @@ from cvxpy.constraints.psd import PSD
 from cvxpy.constraints.zero import Equality, Zero
 
 from ...engine import Array
-from ...intervals.enclosure import Unknown
 from ...intervals.of_cvxpy import Expressions
+from ...intervals.pieces import Unknown
 from ...problem.domains.support import least_change, linear_minimisers
 from ...problem.sampling import sample_decisions
 from ..constants.enclosures import enclosures

@@ -10,8 +10,8 @@ import numpy as np
 
 from ...engine import Array
 from ...intervals.constants import Edges
-from ...intervals.enclosure import Unknown
 from ...intervals.of_cvxpy import Expressions
+from ...intervals.pieces import Unknown
 from ...problem.domains import Domain
 from ...problem.domains.support import bounding_box, least_change
 from ..constants.enclosures import enclosures

@@ -22,7 +22,8 @@ from scipy.optimize import linprog
 
 from ...engine import Array
 from ...intervals.arithmetic import last, reduced
-from ...intervals.enclosure import Enclosure, Interval, Unknown, result
+from ...intervals.enclosure import Enclosure, Interval, result
+from ...intervals.pieces import Unknown
 from ...problem.conic import Columns, Solver, linear_cones
 from .interior_point import Program, minimum
 
