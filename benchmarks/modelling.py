@@ -134,7 +134,7 @@ def cases(seeds: int) -> list[Case]:
     import jax.numpy as jnp
 
     import taut
-    from taut.paper.experiments import dispatch, doubly_stochastic, toy
+    from taut.arena.streams import dispatch, doubly_stochastic, toy
 
     from .paper_models import dispatch_model, doubly_stochastic_model, toy_model
 

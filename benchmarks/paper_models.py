@@ -5,8 +5,8 @@ from __future__ import annotations
 import cvxpy as cp
 
 import taut
+from taut.arena.streams import dispatch, doubly_stochastic, toy
 from taut.modelling.model import Model
-from taut.paper.experiments import dispatch, doubly_stochastic, toy
 
 __all__ = ["dispatch_model", "doubly_stochastic_model", "toy_model"]
 

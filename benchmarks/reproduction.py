@@ -19,12 +19,13 @@ import numpy as np  # noqa: E402
 
 import taut  # noqa: E402
 from taut.arena import demand  # noqa: E402
+from taut.arena.streams import dispatch, doubly_stochastic, toy  # noqa: E402
 from taut.paper.contestants import (  # noqa: E402
+    FOR_CONVEX_LOSSES,
+    FOR_STRONGLY_CONVEX_LOSSES,
     Contestant,
-    for_convex_losses,
-    for_strongly_convex_losses,
 )
-from taut.paper.experiments import dispatch, doubly_stochastic, toy  # noqa: E402
+from taut.paper.experiments.dispatch import CHOICES  # noqa: E402
 from taut.paper.reproduce import GRID  # noqa: E402
 
 from .results import report  # noqa: E402
@@ -43,7 +44,7 @@ def main() -> None:
             "toy",
             toy.problem(),
             toy.costs(10, max(GRID)),
-            for_convex_losses(),
+            FOR_CONVEX_LOSSES,
             GRID,
             10,
             NAIVE["toy"],
@@ -52,7 +53,7 @@ def main() -> None:
             "doubly stochastic",
             doubly_stochastic.problem(),
             doubly_stochastic.permutations(10, 10, max(GRID)),
-            for_strongly_convex_losses(),
+            FOR_STRONGLY_CONVEX_LOSSES,
             GRID,
             10,
             NAIVE["doubly"],
@@ -114,14 +115,14 @@ def compare(
 def dispatched() -> dict[str, Any]:
     """Return the seconds for the dispatch experiment with all its choices."""
     total: dict[str, Any] = {"experiment": "dispatch", "rounds": 0, "taut": 0.0, "numpy": 0.0}
-    for choice in dispatch.CHOICES:
+    for choice in CHOICES:
         d = demand.rescaled(demand.packaged(), choice.mean_demand)
         problem = dispatch.problem(choice, float(d.max()))
         row = compare(
             "dispatch",
             problem,
             d[None],
-            for_convex_losses(),
+            FOR_CONVEX_LOSSES,
             (len(d),),
             1,
             _dispatch_functions(choice),

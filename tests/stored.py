@@ -37,7 +37,7 @@ def _coords(labels):
 def contest(labels, seeds=3, horizons=(250, 1000, 4000)):
     rng = np.random.default_rng(1)
     shape = (len(labels), seeds, len(horizons))
-    names = ("regret", "violation", "largest_excess", "largest_squared", "peak", "share")
+    names = ("regret", "violation", "largest_excess")
     data = {name: (("contestant", "seed", "horizon"), rng.uniform(1, 100, shape)) for name in names}
     data["violation"] = (data["violation"][0], np.geomspace(1, 1000, np.prod(shape)).reshape(shape))
     coords = _coords(labels) | {"seed": np.arange(seeds), "horizon": list(horizons)}
@@ -71,9 +71,7 @@ def dispatch(rounds=60):
         "cost": (("contestant", "round"), rng.uniform(50, 90, (len(CONVEX), rounds))),
         "excess": (("contestant", "round"), excess),
         "best_cost": (("round",), rng.uniform(40, 60, rounds)),
-        "best": (("generator",), np.ones(3)),
         "demand": (("round",), rng.uniform(30, 40, rounds)),
-        "demand_mw": (("round",), rng.uniform(20e3, 30e3, rounds)),
         "hours": (("round",), np.arange(rounds) / 12),
     }
     attrs = {

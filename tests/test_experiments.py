@@ -13,7 +13,7 @@ import taut
 from taut.judge.guarantees import setting_of
 from taut.paper import criteria, theory_criteria
 from taut.paper.claims import CLAIMS, judge
-from taut.paper.contestants import for_convex_losses, for_strongly_convex_losses
+from taut.paper.contestants import FOR_CONVEX_LOSSES, FOR_STRONGLY_CONVEX_LOSSES
 from taut.paper.criteria import FAILS, HOLDS, NOT_YET, PART
 from taut.paper.experiments import dispatch, doubly_stochastic, theory, toy
 from taut.paper.reproduce import EXPERIMENTS, OPEN, Options, _finished, load, reproduce, summary
@@ -58,7 +58,7 @@ def test_toy_verdicts(toy_data):
 
 def test_broken_learners_flip_the_toy_verdicts(toy_data):
     blind = taut.ClippedOGD(eta=0.01, sigma=1e12)  # ignores its constraint
-    broken = swapped(for_convex_losses(), "clipped", lambda c, T: blind)
+    broken = swapped(FOR_CONVEX_LOSSES, "clipped", lambda c, T: blind)
     broken = swapped(broken, "ogd", lambda c, T: taut.SaddlePoint(1e-9, 1e-9, 1.0))  # stays
     broken = swapped(broken, "a-ogd", lambda c, T: taut.ClippedOGD(eta=1e-4, sigma=4.0))
     found = verdicts("toy", toy.play(toy.Choice(), GRID, SEEDS, contestants=broken))
@@ -80,7 +80,7 @@ def test_doubly_stochastic_verdicts_and_a_broken_learner():
     np.testing.assert_allclose(data["violation"], data["largest_excess"])
     assert found["doubly-flattens"] in ("holds", "holds in part")
     blind = swapped(
-        for_strongly_convex_losses(), "strong", lambda c, T: taut.ClippedOGD(eta=1e-7, sigma=1e9)
+        FOR_STRONGLY_CONVEX_LOSSES, "strong", lambda c, T: taut.ClippedOGD(eta=1e-7, sigma=1e9)
     )
     few = [one for one in blind if one.name in ("strong", "a-ogd-strong-half")]
     broken = doubly_stochastic.play(choice, (500, 2000), SEEDS, contestants=few)
@@ -107,9 +107,7 @@ def test_dispatch_verdicts_for_both_rules_and_a_broken_learner():
     assert found["dispatch-cost-scaled"] in ("holds", "holds in part")
     assert "interpolated" in data.attrs["source"]
     assert float(data["demand"].mean()) == pytest.approx(33)
-    blind = swapped(
-        for_convex_losses(), "scaled", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12)
-    )
+    blind = swapped(FOR_CONVEX_LOSSES, "scaled", lambda c, T: taut.ClippedOGD(eta=0.01, sigma=1e12))
     assert (
         verdicts("dispatch", dispatch.play(dispatch.Choice(), contestants=blind))[
             "dispatch-violations-scaled"

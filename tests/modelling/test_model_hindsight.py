@@ -13,7 +13,7 @@ import pytest
 from benchmarks.paper_models import dispatch_model, doubly_stochastic_model, toy_model
 
 import taut
-from taut.paper.experiments import dispatch, doubly_stochastic, toy
+from taut.arena.streams import dispatch, doubly_stochastic, toy
 
 pytestmark = pytest.mark.usefixtures("compile_quickly")
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..engine import Array
 from ..extras import optional
-from ..learners import ClippedOGD, Learner, SaddlePoint
+from ..learners import LEARNERS, Learner
 from ..learners.schedules import PowerLaw, Reciprocal, Schedule
-from ..problem.constants import Constants
 from ..problem.problem import Problem
 from ..runs import metrics
 from ..runs.run import Run
@@ -25,18 +25,14 @@ if TYPE_CHECKING:
     import xarray
 
 
-QUANTITIES = ("regret", "violation", "largest_excess", "largest_squared", "peak", "share")
-"""Variables of the dataset: the metrics of `taut.metrics`, and the share of rounds with g > 0."""
-
-
 @dataclass(frozen=True)
 class Contestant:
-    """A learner as it appears in tables and figures, with a function that builds it for a
+    """A learner as it appears in tables and figures, and what builds it for constants and a
     horizon."""
 
     name: str
     label: str
-    make: Callable[[Constants, int], Learner]
+    make: Callable[..., Learner]
     anytime: bool
     """True if the parameters do not depend on the horizon, so that one run gives the values of all
     horizons."""
@@ -48,7 +44,7 @@ def contest(
     stream: Any,
     horizons: Sequence[int],
     seeds: int,
-    best: np.ndarray[Any, Any],
+    best: Array,
 ) -> xarray.Dataset:
     """Simulate all contestants and return every metric by (contestant, seed, horizon).
 
@@ -63,64 +59,36 @@ def contest(
     """
     xr = optional("xarray")
 
-    cells: dict[str, list[Cell]] = {contestant.name: [] for contestant in contestants}
+    every = range(len(horizons))
+    cells: dict[str, list[Cell]] = {}
     for contestant in contestants:
-        parts = (
-            [slice(None)] if contestant.anytime else [slice(i, i + 1) for i in range(len(horizons))]
-        )
-        for part in parts:
-            rounds = list(horizons[part])
-            cell = Cell(
-                contestant.make(problem.constants, max(rounds)),
+        parts = [slice(None)] if contestant.anytime else [slice(i, i + 1) for i in every]
+        cells[contestant.name] = [
+            Cell(
+                contestant.make(problem.constants, max(horizons[part])),
                 problem,
                 stream,
-                horizon=max(rounds),
+                horizon=max(horizons[part]),
                 seeds=seeds,
                 name=f"{contestant.name} / {part.start or 0}",
                 record=("loss", "excess"),
-                measure=partial(_measure, best=best[:, part], rounds=rounds),
+                measure=partial(_measure, best=best[:, part], rounds=list(horizons[part])),
                 keep=False,
             )
-            cells[contestant.name].append(cell)
+            for part in parts
+        ]
     result = sweep([cell for mine in cells.values() for cell in mine], progress=False).check()
-    values = {
-        name: np.stack(
-            [
-                np.concatenate([result.measures(str(cell.name))[name] for cell in mine], axis=1)
-                for mine in cells.values()
-            ]
-        )
-        for name in QUANTITIES
-    }
+
+    def measured(quantity: str) -> Array:
+        parts = [[result.measures(str(cell.name))[quantity] for cell in m] for m in cells.values()]
+        return np.stack([np.concatenate(part, axis=1) for part in parts])
+
     dims = ("contestant", "seed", "horizon")
     return xr.Dataset(
-        {name: (dims, column) for name, column in values.items()},
+        {name: (dims, measured(name)) for name in ("regret", "violation", "largest_excess")},
         coords=coordinates(contestants, problem, max(horizons))
         | {"horizon": list(horizons), "seed": np.arange(seeds)},
     )
-
-
-def runs_of(
-    contestants: Sequence[Contestant],
-    problem: Problem,
-    stream: Any,
-    rounds: int,
-    record: tuple[str, ...],
-) -> list[Run]:
-    """Return the run of every contestant on one sequence, with what is recorded of every round."""
-    cells = [
-        Cell(
-            contestant.make(problem.constants, rounds),
-            problem,
-            stream,
-            horizon=rounds,
-            record=record,
-            name=contestant.name,
-        )
-        for contestant in contestants
-    ]
-    result = sweep(cells, progress=False).check()
-    return [result[contestant.name] for contestant in contestants]
 
 
 def coordinates(
@@ -163,71 +131,35 @@ def _formula(law: PowerLaw) -> str:
     return f"{law.scale:.6g} / {base}" + ("" if law.beta == 1 else f"^{law.beta:.4g}")
 
 
-def _measure(
-    run: Run, best: np.ndarray[Any, Any], rounds: list[int]
-) -> dict[str, np.ndarray[Any, Any]]:
+def _measure(run: Run, best: Array, rounds: list[int]) -> dict[str, Array]:
     return {
         "regret": metrics.regret(run, best, rounds),
         "violation": metrics.violation(run, rounds),
         "largest_excess": metrics.largest_excess(run, rounds),
-        "largest_squared": metrics.largest_squared_violation(run, rounds),
-        "peak": metrics.peak_violation(run, rounds),
-        "share": metrics.violating_rounds(run, rounds) / np.asarray(rounds),
     }
 
 
-_BETAS = ((0.5, "half", "1/2"), (2 / 3, "two-thirds", "2/3"))
+def _contestant(name: str, label: str, method: str, **options: Any) -> Contestant:
+    card = LEARNERS[method]
+    return Contestant(name, label, partial(card.build, **options), not card.needs_horizon)
 
 
-def for_convex_losses() -> tuple[Contestant, ...]:
-    """Return OGD, A-OGD and Clipped-OGD with the paper's parameters, then Clipped-OGD with the
-    scale-aware rule."""
-    contestants = [Contestant("ogd", "OGD", SaddlePoint.mahdavi, False)]
-    for beta, name, text in _BETAS:
-        contestants.append(
-            Contestant(f"a-ogd-{name}", f"A-OGD, $\\beta={text}$", _adaptive(beta), True)
-        )
-    for rule, prefix, suffix in (
-        ("paper", "clipped", ""),
-        ("scale-aware", "scaled", ", scale-aware"),
-    ):
-        for beta, name, text in _BETAS:
-            label = f"Clipped-OGD{suffix}, $\\beta={text}$"
-            contestants.append(
-                Contestant(
-                    f"{prefix}-{name}",
-                    label,
-                    partial(ClippedOGD.tuned, beta=beta, rule=rule),
-                    False,
-                )
-            )
-    return tuple(contestants)
-
-
-def for_strongly_convex_losses() -> tuple[Contestant, ...]:
-    """Return the learners for convex losses, then those that use strong convexity."""
-    contestants = [
-        Contestant(
-            "strong", "Our-strong", lambda c, T: ClippedOGD.strongly_convex(c, rule="paper"), True
-        )
-    ]
-    contestants.append(
-        Contestant(
-            "strong-scaled",
-            "Our-strong, scale-aware",
-            lambda c, T: ClippedOGD.strongly_convex(c),
-            True,
-        )
+def _for_both_betas(name: str, label: str, method: str) -> tuple[Contestant, ...]:
+    return tuple(
+        _contestant(f"{name}-{word}", f"{label}, $\\beta={text}$", method, beta=beta)
+        for beta, word, text in ((0.5, "half", "1/2"), (2 / 3, "two-thirds", "2/3"))
     )
-    for beta, name, text in _BETAS:
-        label = f"A-OGD strongly convex, $\\beta={text}$"
-        contestants.append(Contestant(f"a-ogd-strong-{name}", label, _adaptive_strong(beta), True))
-    return (*for_convex_losses(), *contestants)
 
 
-def _adaptive(beta: float) -> Callable[[Constants, int], Learner]:
-    return lambda c, T: SaddlePoint.jenatton(c, beta)
-
-
-def _adaptive_strong(beta: float) -> Callable[[Constants, int], Learner]:
-    return lambda c, T: SaddlePoint.jenatton_strongly_convex(c, beta)
+FOR_CONVEX_LOSSES = (
+    _contestant("ogd", "OGD", "ogd"),
+    *_for_both_betas("a-ogd", "A-OGD", "a-ogd"),
+    *_for_both_betas("clipped", "Clipped-OGD", "clipped-ogd-paper"),
+    *_for_both_betas("scaled", "Clipped-OGD, scale-aware", "clipped-ogd"),
+)
+FOR_STRONGLY_CONVEX_LOSSES = (
+    *FOR_CONVEX_LOSSES,
+    _contestant("strong", "Our-strong", "clipped-ogd-strong", rule="paper"),
+    _contestant("strong-scaled", "Our-strong, scale-aware", "clipped-ogd-strong"),
+    *_for_both_betas("a-ogd-strong", "A-OGD strongly convex", "a-ogd-strong"),
+)

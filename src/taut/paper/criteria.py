@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .experiments.dispatch import CAP, DAY
+from ..arena.streams.dispatch import CAP, DAY
 
 if TYPE_CHECKING:
     import xarray

@@ -13,7 +13,7 @@ from ...engine import Array
 from ...judge.hindsight import hindsight
 from ...runs import metrics
 from ...sweeps import Cell, sweep
-from ..contestants import Contestant, contest, for_strongly_convex_losses
+from ..contestants import FOR_STRONGLY_CONVEX_LOSSES, Contestant, contest
 
 if TYPE_CHECKING:
     import xarray
@@ -26,10 +26,9 @@ def play(
     choice: Choice,
     horizons: Sequence[int],
     seeds: int,
-    contestants: Sequence[Contestant] | None = None,
+    contestants: Sequence[Contestant] = FOR_STRONGLY_CONVEX_LOSSES,
 ) -> xarray.Dataset:
     """Simulate all learners for all horizons and sequences."""
-    contestants = for_strongly_convex_losses() if contestants is None else contestants
     instance, orders = problem(choice), permutations(choice.size, seeds, max(horizons))
     best = hindsight(instance, orders, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, instance, orders, horizons, seeds, best.loss)
@@ -51,7 +50,6 @@ def _signed(
     sums of single constraints can.
     """
     played, single = problem(choice), problem(choice, aggregated=False)
-
     cells = [
         Cell(
             contestant.make(played.constants, max(horizons) if contestant.anytime else horizon),

@@ -19,7 +19,7 @@ from ...judge.facts.ranges import trivial_limits
 from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
-from ...learners import QUANTITIES, ClippedOGD, Learner, SaddlePoint, Setting
+from ...learners import LEARNERS, QUANTITIES, ClippedOGD, Learner, Setting
 from ...learners.base import smallest
 from ...problem.constants import Constants
 from ...problem.domains import Ball
@@ -32,8 +32,6 @@ from ...sweeps import Cell, sweep
 if TYPE_CHECKING:
     import xarray
 
-
-Make = Callable[[Constants, int], Learner]
 
 BETAS = (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)
 ANGLE = 0.1
@@ -50,20 +48,20 @@ RANDOM, WORST = "random", "worst-case"
 """The costs of the paper, and those of `worst_case_costs`."""
 _FIRST, _REMARK = "Theorem 1, Propositions 2 and 3", "remark after Proposition 5"
 KINDS = {
-    "theorem-1": ("Clipped-OGD, toy", _FIRST, RANDOM),
-    "paper-step": ("Clipped-OGD, the paper's step", _FIRST, RANDOM),
-    "worst-case": ("Clipped-OGD, the paper's step, worst case", _FIRST, WORST),
-    "proposition-5": ("A-OGD clipped, toy", "Proposition 5", RANDOM),
-    "clipped-worst-5": ("A-OGD clipped, worst case", "Proposition 5", WORST),
-    "squares-5": ("A-OGD, squared constraint", _REMARK, RANDOM),
-    "lemma-1": ("Clipped-OGD, smooth constraint", "Lemma 1", RANDOM),
-    "theorem-2": ("Our-strong, strongly convex toy", "Theorem 2", RANDOM),
-    "theorem-2-inside": ("Our-strong, optimum inside", "Theorem 2", RANDOM),
-    "proposition-4": ("OGD clipped, toy", "Proposition 4", RANDOM),
-    "clipped-worst-4": ("OGD clipped, worst case", "Proposition 4", WORST),
-    "squares-4": ("OGD, squared constraint", _REMARK, RANDOM),
+    "theorem-1": ("clipped-ogd", "Clipped-OGD, toy", _FIRST, RANDOM),
+    "paper-step": ("clipped-ogd-paper", "Clipped-OGD, the paper's step", _FIRST, RANDOM),
+    "worst-case": ("clipped-ogd-paper", "Clipped-OGD, the paper's step, worst case", _FIRST, WORST),
+    "proposition-5": ("a-ogd-clipped", "A-OGD clipped, toy", "Proposition 5", RANDOM),
+    "clipped-worst-5": ("a-ogd-clipped", "A-OGD clipped, worst case", "Proposition 5", WORST),
+    "squares-5": ("a-ogd", "A-OGD, squared constraint", _REMARK, RANDOM),
+    "lemma-1": ("clipped-ogd", "Clipped-OGD, smooth constraint", "Lemma 1", RANDOM),
+    "theorem-2": ("clipped-ogd-strong", "Our-strong, strongly convex toy", "Theorem 2", RANDOM),
+    "theorem-2-inside": ("clipped-ogd-strong", "Our-strong, optimum inside", "Theorem 2", RANDOM),
+    "proposition-4": ("ogd-clipped", "OGD clipped, toy", "Proposition 4", RANDOM),
+    "clipped-worst-4": ("ogd-clipped", "OGD clipped, worst case", "Proposition 4", WORST),
+    "squares-4": ("ogd", "OGD, squared constraint", _REMARK, RANDOM),
 }
-"""Kinds of cases: the label, the result that is tested, and the costs."""
+"""Kinds of cases: the method, the label, the result that is tested, and the costs."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class Case:
     """The problem that is played, as a function of the horizon."""
     scored: Problem
     """The problem whose loss and constraints are recorded, the same for all horizons."""
-    make: Make
+    make: Callable[..., Learner]
     allowed: dict[str, float]
     """The growth exponents that the result allows, by quantity, logarithms apart."""
     stream: str = RANDOM
@@ -92,35 +90,41 @@ def cases() -> tuple[Case, ...]:
     listed: list[Case] = []
 
     def add(
-        kind: str, problem: Problem, make: Make, allowed: dict[str, float], beta: float = np.nan
+        kind: str, problem: Problem, allowed: dict[str, float], beta: float | None = None
     ) -> None:
-        label, result, stream = KINDS[kind]
-        name = kind if np.isnan(beta) else f"{kind}-{beta:.3g}"
-        scored = plain if problem is squares else problem
+        method, label, result, stream = KINDS[kind]
+        options = {} if beta is None else {"beta": beta}
         listed.append(
-            Case(name, label, result, beta, lambda T: problem, scored, make, allowed, stream)
+            Case(
+                kind if beta is None else f"{kind}-{beta:.3g}",
+                label,
+                result,
+                np.nan if beta is None else beta,
+                lambda T: problem,
+                plain if problem is squares else problem,
+                partial(LEARNERS[method].build, **options),
+                allowed,
+                stream,
+            )
         )
 
     for beta in BETAS:
         trade, half = max(beta, 1 - beta), 1 - beta / 2
         first = _powers(trade, half, 1 - beta, 0.0)
-        paper = partial(ClippedOGD.tuned, beta=beta, rule="paper")
         # The squared violation is at most its range times the violation.
         fifth = _powers(trade, half, half, 0.0)
-        add("theorem-1", plain, partial(ClippedOGD.tuned, beta=beta), first, beta)
-        add("paper-step", plain, paper, first, beta)
-        add("worst-case", plain, paper, first, beta)
-        add("proposition-5", plain, _adaptive(beta), fifth, beta)
-        add("clipped-worst-5", plain, _adaptive(beta), fifth, beta)
-        add("squares-5", squares, _on_squares(beta), fifth, beta)
-        lemma = _powers(trade, half, 1 - beta, -beta / 3)
-        add("lemma-1", smooth, partial(ClippedOGD.tuned, beta=beta), lemma, beta)
+        for kind in ("theorem-1", "paper-step", "worst-case"):
+            add(kind, plain, first, beta)
+        for kind in ("proposition-5", "clipped-worst-5"):
+            add(kind, plain, fifth, beta)
+        add("squares-5", squares, fifth, beta)
+        add("lemma-1", smooth, _powers(trade, half, 1 - beta, -beta / 3), beta)
     second, fourth = _powers(0.0, 0.5, 0.0, 0.0), _powers(0.5, 0.75, 0.75, 0.0)
-    add("theorem-2", strong, _strong, second)
-    add("theorem-2-inside", inside, _strong, second)
-    add("proposition-4", plain, partial(SaddlePoint.mahdavi, clipped=True), fourth)
-    add("clipped-worst-4", plain, partial(SaddlePoint.mahdavi, clipped=True), fourth)
-    add("squares-4", squares, SaddlePoint.mahdavi, fourth)
+    add("theorem-2", strong, second)
+    add("theorem-2-inside", inside, second)
+    add("proposition-4", plain, fourth)
+    add("clipped-worst-4", plain, fourth)
+    add("squares-4", squares, fourth)
     aggregated = Case(
         "proposition-1",
         "Clipped-OGD, log-sum-exp",
@@ -128,7 +132,7 @@ def cases() -> tuple[Case, ...]:
         0.5,
         lambda T: log_sum_exp(corners, largest_temperature(corners, T)),
         corners,
-        partial(ClippedOGD.tuned, beta=0.5),
+        LEARNERS["clipped-ogd"].build,
         _powers(0.5, 0.75, 0.5, -1 / 6),
     )
     return (*listed, aggregated)
@@ -346,15 +350,3 @@ def _promised(
 
 def _distinct(chosen: Sequence[Case]) -> list[Problem]:
     return list({id(case.scored): case.scored for case in chosen}.values())
-
-
-def _strong(c: Constants, T: int) -> Learner:
-    return ClippedOGD.strongly_convex(c)
-
-
-def _adaptive(beta: float) -> Make:
-    return lambda c, T: SaddlePoint.jenatton(c, beta, clipped=True)
-
-
-def _on_squares(beta: float) -> Make:
-    return lambda c, T: SaddlePoint.jenatton(c, beta)

@@ -11,14 +11,13 @@ import numpy as np
 from ...arena.streams.toy import Choice, costs, problem
 from ...engine import Array
 from ...judge.hindsight import hindsight
-from ..contestants import Contestant, contest, for_convex_losses, runs_of
+from ...play.simulate import simulate
+from ..contestants import FOR_CONVEX_LOSSES, Contestant, contest
 
 if TYPE_CHECKING:
     import xarray
 
 TRAJECTORY = 8000
-
-
 CHOICES = (Choice(), Choice(2**0.5), Choice(1.2))
 
 
@@ -26,17 +25,21 @@ def play(
     choice: Choice,
     horizons: Sequence[int],
     seeds: int,
-    contestants: Sequence[Contestant] | None = None,
+    contestants: Sequence[Contestant] = FOR_CONVEX_LOSSES,
 ) -> xarray.Dataset:
     """Simulate all learners for all horizons and sequences, and record the decisions on one
     sequence."""
-    contestants = for_convex_losses() if contestants is None else contestants
     instance, c = problem(choice), costs(seeds, max(*horizons, TRAJECTORY))
     best = hindsight(instance, c, seeds=seeds, prefixes=list(horizons))
     data = contest(contestants, instance, c, horizons, seeds, best.loss)
     walk = min(TRAJECTORY, max(horizons))
     star = hindsight(instance, c[:1], seeds=1, horizon=walk).decision[0]
-    runs = runs_of(contestants, instance, c[0], walk, ("decisions",))
+    runs = [
+        simulate(
+            contestant.make(instance.constants, walk), instance, c[0, :walk], record="decisions"
+        )
+        for contestant in contestants
+    ]
     paths = np.stack([np.asarray(run.decisions)[0] for run in runs])
     data["trajectory"] = (("contestant", "round", "axis"), paths)
     data["star"] = (("axis",), star)
@@ -51,13 +54,12 @@ def _habits(paths: Array, star: Array, radius: float) -> dict[str, Array]:
     boundary."""
     g = np.abs(paths).sum(axis=-1) - 1
     habits: dict[str, list[float]] = {
-        name: [] for name in ("touch", "near", "crossings", "high", "low", "share", "ring", "miss")
+        name: [] for name in ("near", "crossings", "high", "low", "share", "ring", "miss")
     }
     for path, excess in zip(paths, g, strict=True):
         touches = np.flatnonzero(excess >= -0.02)
         first = int(touches[0]) if touches.size else len(excess) - 1
         after = excess[first:]
-        habits["touch"].append(first + 1)
         habits["near"].append(float(np.mean(np.abs(after) <= 0.05)))
         habits["crossings"].append(float(np.sum(np.diff(np.sign(after)) != 0)))
         habits["high"].append(float(after.max()))
