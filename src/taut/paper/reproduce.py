@@ -2,8 +2,8 @@
 report, print a summary. An interrupted reproduction can be resumed.
 
 The output folder contains `<experiment>/results.nc` for the main choice of what the paper does not
-specify, `<experiment>/choice-<k>.nc` for the other choices, `claims.json` and `timing.json`.
-Figures and the report read only these.
+specify, `<experiment>/choice-<k>.nc` for the other choices, and `claims.json`. Figures and the
+report read only these.
 """
 
 from __future__ import annotations
@@ -32,7 +32,13 @@ if TYPE_CHECKING:
     import xarray
 
 
-EXPERIMENTS = ("toy", "doubly-stochastic", "dispatch", "theory")
+EXPERIMENTS: dict[str, Any] = {
+    "toy": toy,
+    "doubly-stochastic": doubly_stochastic,
+    "dispatch": dispatch,
+    "theory": theory,
+}
+"""The modules of the experiments, by name."""
 GRID = (250, 500, 1000, 2000, 3000, 4500, 6500, 8000, 10_000, 13_000, 16_500, 20_000)
 FEW = (500, 2000, 8000, 20_000)
 THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000)
@@ -106,37 +112,23 @@ def reproduce(
     """
     folder, options = Path(folder), options or Options()
     for name in names:
-        arguments.one_of("experiment", name, EXPERIMENTS)
+        arguments.one_of("experiment", name, tuple(EXPERIMENTS))
     arguments.count("seeds", options.seeds)
     series = _demand.read(options.demand) if options.demand else None
-    steps: list[dict[str, Any]] = []
-    jobs = [(name, k) for name in names for k in range(len(_choices(name, options)))]
+    jobs = [(name, k) for name in names for k in range(len(EXPERIMENTS[name].CHOICES))]
     with counting(progress, len(jobs), "experiments") as counter:
         for name, k in jobs:
             path = _path(folder, name, k)
-            kept, begun = _finished(path, options), time.perf_counter()
-            counter.describe(f"{name}" + (f" ({_choices(name, options)[k].label})" if k else ""))
-            if not kept:
+            counter.describe(f"{name}" + (f" ({EXPERIMENTS[name].CHOICES[k].label})" if k else ""))
+            if not _finished(path, options):
                 data = _play(name, k, options, series)
                 data.attrs |= {"options": json.dumps(asdict(options)), "taut": version("taut")}
                 storage.write_atomically(path, _file_of(data))
-            steps.append(_step(path.relative_to(folder).as_posix(), begun, kept))
             counter.advance()
     result = summary(folder, options)
     content = json.dumps(result, indent=1, sort_keys=True)
     storage.write_atomically(folder / "claims.json", content.encode())
-    _write_timing(folder, steps)
     return result
-
-
-def _step(name: str, begun: float, kept: bool = False) -> dict[str, Any]:
-    return {"step": name, "seconds": time.perf_counter() - begun, "kept": kept}
-
-
-def _write_timing(folder: Path, steps: list[dict[str, Any]]) -> None:
-    total = sum(step["seconds"] for step in steps)
-    content = json.dumps({"steps": steps, "total": total}, indent=1)
-    storage.write_atomically(folder / "timing.json", content.encode())
 
 
 def run_all(
@@ -167,28 +159,14 @@ def run_all(
     arguments.one_of("experiment", experiment, (*EXPERIMENTS, "all"))
     for package in ("cvxpy", "xarray"):
         optional(package)
-    out, names = Path(out), EXPERIMENTS if experiment == "all" else (experiment,)
+    out, names = Path(out), tuple(EXPERIMENTS) if experiment == "all" else (experiment,)
     options = Options(seeds=seeds, quick=quick, demand=demand)
-    try:
-        result = reproduce(names, out, options, progress=True)
-        steps = json.loads((out / "timing.json").read_text())["steps"]
-        begun = time.perf_counter()
-        draw_all(out)
-        steps.append(_step("figures", begun))
-        _write_timing(out, steps)  # the report shows it
-        begun = time.perf_counter()
-        report = write_report(out)
-        steps.append(_step("report", begun))
-        _write_timing(out, steps)
-    except KeyboardInterrupt:
-        if not quiet:
-            print(
-                f"Interrupted. Finished experiments are kept in {out}; run the same command again "
-                "to continue."
-            )
-        raise
+    begun = time.perf_counter()
+    result = reproduce(names, out, options, progress=True)
+    draw_all(out)
+    report = write_report(out)
     if not quiet:
-        _say(result, sum(step["seconds"] for step in steps), report)
+        _say(result, time.perf_counter() - begun, report)
     return {**result, "report": str(report)}
 
 
@@ -222,7 +200,7 @@ def summary(folder: str | Path, options: Options) -> dict[str, Any]:
     only."""
     folder = Path(folder)
     present = [name for name in EXPERIMENTS if _path(folder, name, 0).exists()]
-    results = {name: load(folder, name, options) for name in present}
+    results = {name: load(folder, name) for name in present}
     libraries = ("taut", "jax", "numpy", "cvxpy", "clarabel", "xarray")
     return {
         "claims": judge(results),
@@ -235,20 +213,12 @@ def summary(folder: str | Path, options: Options) -> dict[str, Any]:
     }
 
 
-def load(folder: str | Path, name: str, options: Options | None = None) -> list[xarray.Dataset]:
+def load(folder: str | Path, name: str) -> list[xarray.Dataset]:
     """Return the stored datasets of an experiment, the main choice first."""
     xr = optional("xarray")
 
-    paths = [_path(Path(folder), name, k) for k in range(len(_choices(name, options or Options())))]
+    paths = [_path(Path(folder), name, k) for k in range(len(EXPERIMENTS[name].CHOICES))]
     return [xr.load_dataset(path, engine="h5netcdf") for path in paths if path.exists()]
-
-
-def _choices(name: str, options: Options) -> Sequence[Any]:
-    return {
-        "toy": toy.CHOICES,
-        "doubly-stochastic": doubly_stochastic.CHOICES,
-        "dispatch": dispatch.CHOICES,
-    }.get(name, (None,))
 
 
 def _path(folder: Path, name: str, k: int) -> Path:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import xarray
 
 
+CHOICES = (None,)
+"""The paper specifies all that these experiments need."""
 BETAS = (1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4)
 ANGLE = 0.1
 """How far the costs of the worst case are turned, in radians."""

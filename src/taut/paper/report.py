@@ -1,5 +1,5 @@
-"""Write the report: collect claims, results and figures of a folder and render one HTML page that
-needs no network."""
+"""The report of a reproduction: one HTML page with claims, results and figures of a folder, which
+needs no network. `report.html.jinja` is filled in."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ... import storage
-from ..criteria import LOOKS
-from ..datasets import names, title_of
-from ..figures.gallery import FIGURES, pictures
-from ..reproduce import EXPERIMENTS
+from .. import storage
+from .criteria import LOOKS
+from .datasets import names, title_of
+from .figures.gallery import FIGURES, pictures
+from .reproduce import EXPERIMENTS
 
 if TYPE_CHECKING:
     import xarray
@@ -35,56 +35,47 @@ _SYMBOLS = {
 
 def write_report(folder: str | Path) -> Path:
     """Write `report.html` into the output folder of a reproduction, from its claims, results and
-    figures.
-
-    Draw the figures first (`taut.paper.figures.draw_all`). Timing is shown if the folder contains
-    `timing.json`.
-    """
+    figures. Draw the figures first (`taut.paper.figures.draw_all`)."""
     import jinja2
 
     folder = Path(folder)
-    claims = _read(folder / "claims.json")
-    if claims is None:
+    if not (folder / "claims.json").is_file():
         raise FileNotFoundError(
             f"folder: got {folder}, without claims.json; expected one that `taut reproduce` wrote"
         )
+    judged = json.loads((folder / "claims.json").read_text("utf-8"))
+    tally = _tally(judged["claims"])
+    *most, last = [text for _, _, text in tally]
     figures = list(_figures(folder))
     template = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     page = template.from_string(
-        resources.files(__package__).joinpath("page.html.jinja").read_text("utf-8")
+        resources.files(__package__).joinpath("report.html.jinja").read_text("utf-8")
     ).render(
         experiments=[
             _experiment(folder, name)
             for name in EXPERIMENTS
             if (folder / name / "results.nc").is_file()
         ],
-        claims=[_claim(claim) for claim in claims["claims"]],
-        tally=_tally(claims["claims"]),
-        sentence=_sentence(claims["claims"]),
+        claims=[_claim(claim) for claim in judged["claims"]],
+        tally=tally,
+        verdicts=f"{', '.join(most)} and {last}" if most else last,
         first=[figure for figure in figures if figure["name"] == _FIRST],
         figures=[figure for figure in figures if figure["name"] != _FIRST],
-        choices=claims["open"],
-        options=claims["options"],
-        versions=claims["versions"],
-        timing=_timing(_read(folder / "timing.json")),
+        choices=judged["open"],
+        options=judged["options"],
+        versions=judged["versions"],
     )
     path = folder / "report.html"
     storage.write_atomically(path, page.encode())
     return path
 
 
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8")) if path.is_file() else None
-
-
 def _claim(claim: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the table of verdicts."""
     others = [f"{choice['choice']}: {choice['verdict']}" for choice in claim["choices"]]
-    survives = {True: "yes", False: "no", None: "no other choices"}[
-        claim["survives"] if others else None
-    ]
+    survives = {True: "yes", False: "no", None: "no other choices"}[claim["survives"]]
     return claim | {
         "css": LOOKS[claim["verdict"]].css,
         "mark": LOOKS[claim["verdict"]].mark,
@@ -102,13 +93,6 @@ def _tally(claims: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
         for verdict, look in LOOKS.items()
         if (n := verdicts.count(verdict))
     ]
-
-
-def _sentence(claims: list[dict[str, Any]]) -> str:
-    """Return all verdicts in one sentence."""
-    parts = [text for _, _, text in _tally(claims)]
-    listed = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-    return f"Of {len(claims)} claims, {listed}."
 
 
 def _figures(folder: Path) -> Any:
@@ -159,13 +143,9 @@ def _ran(data: xarray.Dataset) -> list[str]:
         lines.append(f"{data.sizes['seed']} random sequences per horizon, T = {horizons}")
     else:
         lines.append(f"T = {data.sizes['round']:,} rounds")
-    for part in ("source", "constants"):
-        if data.attrs.get(part):
-            lines.append(
-                f"{part}: {_rounded(data.attrs[part])}"
-                if part == "constants"
-                else f"{part}: {data.attrs[part]}"
-            )
+    if "source" in data.attrs:
+        lines.append(f"source: {data.attrs['source']}")
+        lines.append(f"constants: {_rounded(data.attrs['constants'])}")
     return lines
 
 
@@ -184,21 +164,3 @@ def _rounded(text: str) -> str:
     datasets keep full precision."""
     text = re.sub(r"[a-z]+", lambda match: _SYMBOLS.get(match[0], match[0]), text)
     return re.sub(r"\d+\.\d+(?:e[-+]?\d+)?", lambda match: f"{float(match[0]):.4g}", text)
-
-
-def _timing(timing: Any) -> dict[str, Any] | None:
-    """Return the steps, longest first, with their share of the total time."""
-    if timing is None:
-        return None
-    total = sum(step["seconds"] for step in timing["steps"]) or 1.0
-    steps = sorted(timing["steps"], key=lambda step: -step["seconds"])
-    rows = [
-        {
-            "step": s["step"],
-            "seconds": f"{s['seconds']:.1f}",
-            "share": f"{s['seconds'] / total:.0%}",
-            "kept": s.get("kept", False),
-        }
-        for s in steps
-    ]
-    return {"rows": rows, "total": f"{total:.1f}"}
