@@ -150,3 +150,13 @@ def test_reproduce_passes_every_option_on(monkeypatch):
     called("reproduce")
     assert asked[0] == (("toy", Path("here"), True, 3, ("a.csv",)), {"quiet": True})
     assert asked[1] == (("all", Path("reproduction"), False, 10, ()), {"quiet": False})
+
+
+def test_an_interruption_says_that_finished_work_is_kept(monkeypatch, capsys):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        cli.main()
+    assert "finished experiments are kept" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -95,7 +95,7 @@ def cases() -> tuple[Case, ...]:
         kind: str, problem: Problem, allowed: dict[str, float], beta: float | None = None
     ) -> None:
         method, label, result, stream = KINDS[kind]
-        options = {} if beta is None else {"beta": beta}
+        options: dict[str, Any] = {} if beta is None else {"beta": beta}
         listed.append(
             Case(
                 kind if beta is None else f"{kind}-{beta:.3g}",
