@@ -39,7 +39,7 @@ from .translation.parameters import is_previous, parameter_range
 from .translation.reading import parameters_of
 from .translation.round_data import fixed_with_data
 from .translation.statement import Request, Statement
-from .translation.translate import translate, translate_all, translate_rows
+from .translation.translate import translate, translate_rows
 
 NAMED = 1000
 """Entries of decisions with more entries have no names."""
@@ -136,7 +136,7 @@ class Model(Statement, Problem):
         # Translate the loss, and turn constraints into expressions that must not exceed zero. All
         # are translated here, so that what cannot be is refused before anything is solved.
         loss, rows = self._loss(), stated_rows(self.stated, self.after.induced)
-        translate_all([row for excess in rows for row in excess.rows])
+        self._rows(rows)
         conditions = atom_domains([self.objective, *self.stated], self.after.conditions)
         # Choose the set that decisions are projected on, and leave out the rows that hold on all
         # of it.
@@ -344,9 +344,10 @@ class Model(Statement, Problem):
         if self.after.program is not None:
             loss, constraints = self.after.program
             return chosen_values(loss, constraints, list(self.recourse), leaves[0] | leaves[1])
-        values = translate_all(list(self.recourse.values()))(*leaves)
-        names = [variable.name() for variable in self.recourse]
-        return {name: np.asarray(value) for name, value in zip(names, values, strict=True)}
+        return {
+            variable.name(): np.asarray(translate(value)(*leaves))
+            for variable, value in self.recourse.items()
+        }
 
     def _loss(self) -> Callable[[jax.Array, Any], jax.Array]:
         value = translate(self.objective)

@@ -24,7 +24,7 @@ from cvxpy.expressions.leaf import Leaf
 from ...engine import Array
 from .atoms.rules import fit, is_negated, take
 from .atoms.table import UnsupportedAtom, operands, operation
-from .attributes import constant_value
+from .attributes import constant_value, spans_of
 
 Values = Mapping[int, jax.Array]
 Evaluate = Callable[[Values, Values], jax.Array]
@@ -47,27 +47,17 @@ def translate(expression: Any) -> Evaluate:
 
     Raises `UnsupportedAtom` for atoms that are not in `atoms.table.SUPPORTED`.
     """
-    evaluate_all = translate_all([expression])
-    return lambda variables, parameters: evaluate_all(variables, parameters)[0]
-
-
-def translate_all(expressions: Sequence[Any]) -> EvaluateAll:
-    """The JAX function `evaluate(variables, parameters)` of several CVXPY expressions, which
-    returns all their values.
-
-    Parts that several of them share are computed, and differentiated, once.
-    """
-    program = _Program()
-    return program.evaluator([program.place(expression) for expression in expressions])
+    evaluate_rows = translate_rows([expression])
+    return lambda variables, parameters: evaluate_rows(variables, parameters)[0]
 
 
 def translate_rows(expressions: Sequence[Any]) -> EvaluateAll:
     """The JAX function `evaluate(variables, parameters)` of several CVXPY expressions, as arrays to
     be joined.
 
-    Their entries in row order, one array after another, are those of the expressions. Expressions
-    of one structure, which loops build, are computed together, and neighbours among them are
-    returned as one array.
+    Their entries in row order, one array after another, are those of the expressions. Parts that
+    several expressions share are computed, and differentiated, once. Expressions of one structure,
+    which loops build, are computed together, and neighbours among them are returned as one array.
     """
     program = _Program()
     return program.evaluator(program.rows(expressions))
@@ -108,12 +98,7 @@ class _Program:
         if not groups:
             return [self.place(expression) for expression in expressions]
         # All entries of all groups in one vector, and the places of each member in it.
-        inputs = [self._group(alike) for alike in groups]
-        pool = self._add(
-            lambda done, values, dtype: jnp.concatenate(
-                [jnp.ravel(done[place]) for place in inputs]
-            )
-        )
+        pool = self._add(_joined([self._group(alike) for alike in groups]))
         members = [k for alike in groups for k in alike.members]
         ends = np.cumsum([expressions[k].size for k in members])
         places = {
@@ -125,7 +110,7 @@ class _Program:
             if alone:
                 results += [self.place(expressions[k]) for k in run]
             else:
-                results.append(self._taken(pool, np.concatenate([places[k] for k in run])))
+                results.append(self._add(_taken(pool, np.concatenate([places[k] for k in run]))))
         return results
 
     def _add(self, step: _Step) -> int:
@@ -147,24 +132,43 @@ class _Program:
             if groups:
                 return self._sum(expression, groups, rest)
         if name == "Hstack" and all(argument.ndim <= 1 for argument in expression.args):
-            parts = self.rows(expression.args)
-            return lambda done, values, dtype: jnp.concatenate(
-                [jnp.ravel(jnp.asarray(done[place])) for place in parts]
-            )
+            return _joined(self.rows(expression.args))
         apply = operation(expression)
         inputs = [self.place(operand) for operand in operands(expression)]
         return lambda done, values, dtype: apply(*(done[place] for place in inputs))
 
     def _group(self, alike: Alike) -> int:
         """Position of the step that computes all expressions of a group, (member, *shape)."""
-        evaluate = alike.evaluator()
-        where = {leaf.id: self.place(leaf) for leaf in alike.leaves}
+        evaluate = alike.build()
+        inputs = [self._slot(slot) for slot in alike.slots]
+        axes = tuple(axis for _, axis in inputs)
+        if any(axis is not None for axis in axes):
+            evaluate = jax.vmap(evaluate, in_axes=axes)
+            return self._add(lambda done, _, dtype: evaluate(*(done[k] for k, _ in inputs)))
+        shape = len(alike.members), *alike.shape
         return self._add(
-            lambda done, values, dtype: evaluate(lambda leaf: done[where[leaf.id]], dtype)
+            lambda done, values, dtype: jnp.broadcast_to(
+                evaluate(*(done[k] for k, _ in inputs)), shape
+            )
         )
 
-    def _taken(self, pool: int, places: np.ndarray[Any, Any]) -> int:
-        return self._add(lambda done, values, dtype: take(done[pool], places))
+    def _slot(self, slot: tuple[Any, ...]) -> tuple[int, int | None]:
+        """Position of the step that reads what the members of a group have at one place, and the
+        axis along which they differ, if they do."""
+        if isinstance(slot[0], _Part):
+            leaves = {part.leaf.id: part.leaf for part in slot}
+            starts = spans_of(list(leaves.values()))
+            numbers = np.stack([starts[part.leaf.id].start + part.places for part in slot])
+        else:
+            numbers = np.stack(slot)
+        axis = 0 if np.any(numbers != numbers[0]) else None
+        numbers = numbers[0] if axis is None else numbers
+        if not isinstance(slot[0], _Part):
+            return self._add(lambda done, values, dtype: numbers.astype(dtype)), axis
+        pool = [self.place(leaf) for leaf in leaves.values()]
+        if len(pool) > 1:
+            pool = [self._add(_joined(pool))]
+        return self._add(_taken(pool[0], numbers)), axis
 
     def _sum(self, expression: Any, groups: list[Alike], rest: list[int]) -> _Step:
         """A sum of many terms, group by group."""
@@ -179,7 +183,15 @@ class _Program:
         return step
 
 
-def _constant(expression: Any, value: np.ndarray[Any, Any]) -> _Step:
+def _joined(inputs: list[int]) -> _Step:
+    return lambda done, values, dtype: jnp.concatenate([jnp.ravel(done[k]) for k in inputs])
+
+
+def _taken(pool: int, places: Array) -> _Step:
+    return lambda done, values, dtype: take(done[pool], places)
+
+
+def _constant(expression: Any, value: Array) -> _Step:
     if np.iscomplexobj(value):
         raise UnsupportedAtom("complex constant", expression, "only real numbers are supported")
     if value.size > 1 and np.all(value == value.flat[0]):
@@ -207,15 +219,16 @@ LARGEST = 1000
 READ = frozenset(("MatrixFrac", "QuadForm", "quad_over_lin"))
 """Atoms whose operation depends on the value of their second argument, if it is constant."""
 
-Read = Callable[[Any], jax.Array]
-"""The value of a leaf."""
-
 
 class _Part(NamedTuple):
-    """Entries of a variable or parameter; all of it in its shape, if `places` is None."""
+    """Entries of a variable or parameter."""
 
     leaf: Any
-    places: Array | None
+    places: Array
+
+
+Build = Callable[[], Callable[..., Any]]
+"""Makes a function of the arrays in the slots of a structure."""
 
 
 class Alike(NamedTuple):
@@ -223,65 +236,47 @@ class Alike(NamedTuple):
 
     members: list[int]
     """Their numbers in the list that was grouped."""
-    first: Any
-    slots: list[list[Any]]
+    slots: list[tuple[Any, ...]]
     """For each place of the structure, what the members have there: parts of leaves, or numbers."""
-
-    def evaluator(self) -> Callable[[Read, Any], jax.Array]:
-        """A function of the leaves' values and the float type that returns all values, (member,
-        *shape)."""
-        stacks = [_stacked(slot) for slot in self.slots]
-        run = _runner(self.first)
-        axes = tuple(axis for axis, _ in stacks)
-
-        def evaluate(read: Read, dtype: Any) -> jax.Array:
-            parts = [give(read, dtype) for _, give in stacks]
-            if all(axis is None for axis in axes):
-                return jnp.broadcast_to(run(*parts), (len(self.members), *self.first.shape))
-            return jax.vmap(run, in_axes=axes)(*parts)
-
-        return evaluate
-
-    @property
-    def leaves(self) -> list[Any]:
-        """The variables and parameters."""
-        return [part.leaf for slot in self.slots for part in slot if isinstance(part, _Part)]
+    build: Build
+    shape: tuple[int, ...]
 
 
 def grouped(expressions: Sequence[Any]) -> tuple[list[Alike], list[int]]:
     """Groups of at least `FEWEST` expressions of one structure, and the numbers of all others."""
     if len(expressions) < FEWEST:
         return [], list(range(len(expressions)))
-    by_structure: dict[Any, list[tuple[int, list[Any]]]] = {}
+    by_structure: dict[Any, list[tuple[int, list[Any], Build]]] = {}
     rest = []
     for k, expression in enumerate(expressions):
         slots: list[Any] = []
-        key = None if expression.size > LARGEST else _structure(expression, slots)
-        if key is None:
+        structure = None if expression.size > LARGEST else _structure(expression, slots)
+        if structure is None:
             rest.append(k)
         else:
-            by_structure.setdefault(key, []).append((k, slots))
+            by_structure.setdefault(structure[0], []).append((k, slots, structure[1]))
     groups: list[Alike] = []
-    for members in by_structure.values():
-        numbers = [k for k, _ in members]
-        if len(members) < FEWEST or not any(isinstance(part, _Part) for part in members[0][1]):
-            rest += numbers
+    for alike in by_structure.values():
+        members, parts, builds = map(list, zip(*alike, strict=True))
+        if len(members) < FEWEST or not any(isinstance(part, _Part) for part in parts[0]):
+            rest += members
             continue
-        slots = [list(parts) for parts in zip(*(slots for _, slots in members), strict=True)]
-        groups.append(Alike(numbers, expressions[numbers[0]], slots))
+        shape = expressions[members[0]].shape
+        groups.append(Alike(members, list(zip(*parts, strict=True)), builds[0], shape))
     return groups, sorted(rest)
 
 
-def _structure(expression: Any, slots: list[Any]) -> Any:
-    """A key that is equal for expressions of one structure; None if the expression must be
-    evaluated alone.
+def _structure(expression: Any, slots: list[Any]) -> tuple[Any, Build] | None:
+    """A key that is equal for expressions of one structure, and the expression as a function of its
+    slots; None if it must be evaluated alone.
 
     Leaves and constants are appended to `slots`.
     """
+    place = len(slots)
     part = _part(expression)
     if part is not None:
         slots.append(part)
-        return "leaf", expression.shape
+        return ("leaf", expression.shape), lambda: lambda *parts: parts[place]
     name = type(expression).__name__
     if not isinstance(expression, (Atom, cp.Constant)) or name == "perspective":
         return None
@@ -290,40 +285,40 @@ def _structure(expression: Any, slots: list[Any]) -> Any:
         if np.iscomplexobj(constant):
             return None
         slots.append(constant)
-        return "constant", expression.shape
+        return ("constant", expression.shape), lambda: lambda *parts: parts[place]
     second = constant_value(expression.args[1]) if name in READ else None
     try:  # CVXPY copies atoms with these data, so that they determine an atom
         data = _plain([expression.get_data(), None if second is None else second.ravel().tolist()])
     except TypeError:
         return None
-    keys = []
+    inner = []
     for operand in operands(expression):
-        key = _structure(operand, slots)
-        if key is None:
+        structure = _structure(operand, slots)
+        if structure is None:
             return None
-        keys.append(key)
+        inner.append(structure)
+
+    def build() -> Callable[..., Any]:
+        apply, values = operation(expression), [build() for _, build in inner]
+        return lambda *parts: apply(*(value(*parts) for value in values))
+
     # A sum takes what is negated in it as an operand to subtract.
     signs = tuple(map(is_negated, expression.args))
-    return type(expression), expression.shape, data, signs, tuple(keys)
+    keys = tuple(key for key, _ in inner)
+    return (type(expression), expression.shape, data, signs, keys), build
 
 
 def _part(expression: Any) -> _Part | None:
     """The entries of a leaf that an expression consists of, if it is a leaf or a selection from
     one."""
     if isinstance(expression, (cp.Variable, cp.Parameter)):
-        return _Part(expression, None)
+        return _Part(expression, np.arange(expression.size).reshape(expression.shape))
     name = type(expression).__name__
     inner = _part(expression.args[0]) if name in ("index", "special_index") else None
     if inner is None:
         return None
-    places = _places(inner).reshape(expression.args[0].shape)
     key = expression.key if name == "special_index" else expression.get_data()[1]
-    return _Part(inner.leaf, np.asarray(places[key]).reshape(expression.shape))
-
-
-def _places(part: _Part) -> Array:
-    every = np.arange(part.leaf.size).reshape(part.leaf.shape)
-    return every if part.places is None else part.places
+    return _Part(inner.leaf, np.asarray(inner.places[key]).reshape(expression.shape))
 
 
 def _plain(data: Any) -> Any:
@@ -339,44 +334,3 @@ def _plain(data: Any) -> Any:
     if isinstance(data, cp.Constant) and data.size == 1:
         return float(np.ravel(data.value)[0])
     raise TypeError(type(data).__name__)
-
-
-def _stacked(slot: list[Any]) -> tuple[int | None, Callable[[Read, Any], Any]]:
-    """The values of one place: the axis along which they differ, if they do, and a function that
-    gives them."""
-    if not isinstance(slot[0], _Part):
-        if all(np.array_equal(part, slot[0]) for part in slot):
-            return None, lambda read, dtype: slot[0].astype(dtype)
-        numbers = np.stack(slot)
-        return 0, lambda read, dtype: numbers.astype(dtype)
-    leaf, places = slot[0]
-    if all(part.leaf is leaf for part in slot):
-        if all(part.places is None for part in slot):
-            return None, lambda read, dtype: read(leaf)
-        if places is not None and all(np.array_equal(part.places, places) for part in slot):
-            return None, lambda read, dtype: take(read(leaf), places)
-        where = np.stack([_places(part) for part in slot])
-        return 0, lambda read, dtype: take(read(leaf), where)
-    return 0, lambda read, dtype: jnp.stack(
-        [
-            read(part.leaf) if part.places is None else take(read(part.leaf), part.places)
-            for part in slot
-        ]
-    )
-
-
-def _runner(first: Any) -> Callable[..., jax.Array]:
-    """The expression as a function of what is in its slots, in the order of `_structure`."""
-    count = 0
-
-    def built(expression: Any) -> Callable[[tuple[Any, ...]], Any]:
-        nonlocal count
-        if _part(expression) is not None or constant_value(expression) is not None:
-            place, count = count, count + 1
-            return lambda parts: parts[place]
-        apply = operation(expression)
-        inner = [built(operand) for operand in operands(expression)]
-        return lambda parts: apply(*(operand(parts) for operand in inner))
-
-    value = built(first)
-    return lambda *parts: jnp.asarray(value(parts))

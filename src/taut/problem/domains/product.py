@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,15 +23,36 @@ def _checked(parts: Sequence[Any]) -> tuple[Domain, ...]:
     return tuple(parts)
 
 
-class OfParts(Domain):
-    """A product of domains. Subclasses say where the entries of the parts are in a decision."""
+@dataclass(frozen=True, init=False, eq=False)
+class Product(Domain, leaves=("parts",)):
+    """The product of domains: a decision is the flat concatenation of the parts' decisions, in
+    order."""
 
     parts: tuple[Domain, ...]
+    shape: tuple[int, ...]
+
+    def __init__(self, *parts: Domain) -> None:
+        if not parts:
+            raise TypeError("parts: got none; expected at least one Domain")
+        size = sum(math.prod(part.shape) for part in _checked(parts))
+        self._set(parts=parts, shape=(size,))
 
     @property
-    @abstractmethod
     def pieces(self) -> tuple[tuple[Domain, Any], ...]:
-        """Each part with an index of its entries in a flat decision."""
+        """Each part with the slice of its entries."""
+        ends = np.cumsum([math.prod(part.shape) for part in self.parts]).tolist()
+        return tuple(zip(self.parts, map(slice, [0, *ends[:-1]], ends), strict=True))
+
+    def project(self, x: jax.Array) -> jax.Array:
+        """Each part on its own domain."""
+        pieces = self.split(self._decision(x))
+        return self.join(
+            [part.project(piece) for part, piece in zip(self.parts, pieces, strict=True)]
+        )
+
+    def scaled(self, factor: float) -> Domain:
+        """Every part times `factor`."""
+        return type(self)(*(part.scaled(factor) for part in self.parts))
 
     def split(self, x: Any) -> tuple[Any, ...]:
         """The parts of the decision `x`, each in its own shape."""
@@ -93,38 +113,6 @@ class OfParts(Domain):
         parts = [part.to_dict() for part in self.parts]
         return {"kind": files.class_name(type(self)), "parts": parts}
 
-
-@dataclass(frozen=True, init=False, eq=False)
-class Product(OfParts, leaves=("parts",)):
-    """The product of domains: a decision is the flat concatenation of the parts' decisions, in
-    order."""
-
-    parts: tuple[Domain, ...]
-    shape: tuple[int, ...]
-
-    def __init__(self, *parts: Domain) -> None:
-        if not parts:
-            raise TypeError("parts: got none; expected at least one Domain")
-        size = sum(math.prod(part.shape) for part in _checked(parts))
-        self._set(parts=parts, shape=(size,))
-
-    @property
-    def pieces(self) -> tuple[tuple[Domain, Any], ...]:
-        """Each part with the slice of its entries."""
-        ends = np.cumsum([math.prod(part.shape) for part in self.parts]).tolist()
-        return tuple(zip(self.parts, map(slice, [0, *ends[:-1]], ends), strict=True))
-
-    def project(self, x: jax.Array) -> jax.Array:
-        """Each part on its own domain."""
-        pieces = self.split(self._decision(x))
-        return self.join(
-            [part.project(piece) for part, piece in zip(self.parts, pieces, strict=True)]
-        )
-
-    def scaled(self, factor: float) -> Domain:
-        """Every part times `factor`."""
-        return type(self)(*(part.scaled(factor) for part in self.parts))
-
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:
         """The domain that `to_dict` described."""
@@ -132,7 +120,7 @@ class Product(OfParts, leaves=("parts",)):
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class Blocks(OfParts, leaves=("parts",), static=("places",)):
+class Blocks(Product, leaves=("parts",), static=("places",)):
     """A product of domains: the entries of a decision at `places[k]`, counted in row order, form a
     point of `parts[k]`.
 
@@ -145,7 +133,6 @@ class Blocks(OfParts, leaves=("parts",), static=("places",)):
     [[0.5, 1.0], [0.5, 0.0]]
     """
 
-    parts: tuple[Domain, ...]
     places: tuple[tuple[int, ...], ...]
     shape: tuple[int, ...]
 
