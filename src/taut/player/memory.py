@@ -47,74 +47,58 @@ class History:
     """
 
     def __init__(self, constraints: int, size: int, rows: int | None = None) -> None:
-        width = 1 + constraints + size
+        self._constraints, self._width = constraints, 1 + constraints + size
         self.constraint_names: tuple[str, ...] | None = None
         """The names of the constraints, in the order of `excess`, if they have names."""
         self.coordinate_names: tuple[str, ...] | None = None
         """The names of the entries of a decision, if they have names."""
         self.asked = ROWS if rows is None else rows
         """How many rounds the user wants to be kept."""
-        self._rows = max(4, min(self.asked, NUMBERS // width)) if self.asked else 0
-        self._constraints = constraints
-        # One row more than is shown, so that the last round can be taken back.
-        self._recent = np.empty((self._rows + 1, width))
-        self._earlier = np.empty((self._rows, width))
+        self._recent = max(4, min(self.asked, NUMBERS // self._width)) if self.asked else 0
         # Rounds of which nothing is known, played before a file without a history was loaded.
         self._before = 0
         self._count = 0  # rounds after these
         self._spacing = 1
-        self._kept = 0  # rows of `_earlier` in use
-        # Before the last change of `_earlier`: count, rows in use, spacing, and perhaps the rows.
-        self._retired: tuple[int, int, int, Array | None] | None = None
+        self._rows: dict[int, Array] = {}
+        """By the number of the round among those that were counted, increasing."""
+        # The spacing before the last round was added, and the rows that were dropped for it.
+        self._dropped: tuple[int, dict[int, Array]] = (1, {})
 
     def add(self, row: Array) -> None:
         """Add a round: its loss and g_1..g_m, NaN if they are not known, and the decision."""
-        count, rows = self._count, self._rows
-        if count >= rows and rows:
-            self._retire(count - rows + 1, self._recent[(count - rows) % (rows + 1)])
-        self._recent[count % (rows + 1)] = row
         self._count += 1
-
-    def _retire(self, round: int, row: Array) -> None:
-        """Move the oldest of the recent rounds to the earlier ones, if its number is a multiple of
-        the spacing."""
-        if round % self._spacing:
+        if not self.asked:
             return
-        self._retired = self._count, self._kept, self._spacing, None
-        if self._kept == self._rows:
-            self._retired = (*self._retired[:3], self._earlier.copy())
-            self._kept //= 2
-            self._earlier[: self._kept] = self._earlier[1 : 2 * self._kept : 2]
+        self._rows[self._count] = np.array(row, float)
+        leaving, dropped = self._count - self._recent, {}
+        self._dropped = self._spacing, dropped
+        if leaving < 1:
+            return
+        if leaving % self._spacing == 0 and leaving // self._spacing > self._recent:
+            for round in range(self._spacing, leaving, 2 * self._spacing):
+                dropped[round] = self._rows.pop(round)
             self._spacing *= 2
-            if round % self._spacing:
-                return
-        self._earlier[self._kept] = row
-        self._kept += 1
+        if leaving % self._spacing:
+            dropped[leaving] = self._rows.pop(leaving)
 
     def take_back(self) -> None:
         """Forget the last round, as if it had not been added. Only one can be taken back."""
+        self._rows.pop(self._count, None)
         self._count -= 1
-        if self._retired is not None and self._retired[0] == self._count:
-            _, self._kept, self._spacing, earlier = self._retired
-            self._earlier = self._earlier if earlier is None else earlier
-        self._retired = None
+        self._spacing, dropped = self._dropped
+        self._rows = dict(sorted({**self._rows, **dropped}.items()))
 
     def fill(self, round: int, loss_and_excess: Array) -> None:
         """Write loss and constraint values of a round that was added without them, if it is still
-        among the last ones."""
-        count = round - self._before
-        if 0 < count <= self._count and count > self._count - self._rows:
-            place = (count - 1) % (self._rows + 1)
-            self._recent[place, : 1 + self._constraints] = loss_and_excess
+        remembered."""
+        row = self._rows.get(round - self._before)
+        if row is not None:
+            row[: 1 + self._constraints] = loss_and_excess
 
     @property
     def rounds(self) -> Array:
         """The numbers of the remembered rounds, increasing."""
-        if not self.asked:
-            return np.zeros(0, int)
-        early = self._spacing * np.arange(1, self._kept + 1)
-        late = np.arange(max(0, self._count - self._rows), self._count) + 1
-        return self._before + np.concatenate([early, late])
+        return self._before + np.array(list(self._rows), int)
 
     @property
     def loss(self) -> Array:
@@ -135,17 +119,14 @@ class History:
     def names(self) -> dict[str, list[str]]:
         """The names of the constraints ("excess") and of the entries of a decision, or names made
         from letters."""
-        size = self._recent.shape[1] - 1 - self._constraints
+        size = self._width - 1 - self._constraints
         return {
             "excess": list(self.constraint_names or (f"g[{i}]" for i in range(self._constraints))),
             "decision": list(self.coordinate_names or (f"x[{i}]" for i in range(size))),
         }
 
     def _values(self) -> Array:
-        if not self.asked:
-            return self._earlier
-        places = np.arange(max(0, self._count - self._rows), self._count) % (self._rows + 1)
-        return np.concatenate([self._earlier[: self._kept], self._recent[places]])
+        return np.array(list(self._rows.values())).reshape(-1, self._width)
 
     def to_frame(self, times: Any = None) -> pandas.DataFrame:
         """Return the remembered rounds as a pandas table: loss, constraints and the entries of the
@@ -187,7 +168,8 @@ class History:
 
     def to_arrays(self) -> dict[str, Array]:
         """Return the arrays that `restore` needs."""
-        about = np.array([self._count, self._spacing, self._kept])
+        earlier = len(self._rows) - min(len(self._rows), self._recent)
+        about = np.array([self._count, self._spacing, earlier])
         return {"about": about, "values": self._values()}
 
     def restore(self, arrays: dict[str, Array], rounds: int) -> None:
@@ -196,24 +178,24 @@ class History:
         if not arrays or not self.asked:
             self._before = rounds
             return
-        count, spacing, kept = map(int, arrays["about"])
+        count, spacing, earlier = map(int, arrays["about"])
         values = arrays["values"]
-        recent = min(count, self._rows)
+        recent = min(count, self._recent)
         if (
             not 0 <= count <= rounds
-            or not 0 <= kept <= self._rows
             or spacing < 1
-            or kept * spacing > count
-            or values.shape != (kept + recent, self._recent.shape[1])
+            or earlier != (count - recent) // spacing
+            or earlier > self._recent
+            or values.shape != (earlier + recent, self._width)
             or np.isinf(values[:, 1:]).any()
             or np.isnan(values[:, 1 + self._constraints :]).any()
             or (np.isnan(values[:, 1 : 1 + self._constraints]) & ~np.isnan(values[:, :1])).any()
         ):
             raise ValueError("the history is not that of this player")
-        self._before, self._count, self._spacing, self._kept = rounds - count, count, spacing, kept
-        self._earlier[:kept] = values[:kept]
-        places = np.arange(count - recent, count) % (self._rows + 1)
-        self._recent[places] = values[kept:]
+        numbers = [*range(spacing, earlier * spacing + 1, spacing)]
+        numbers += range(count - recent + 1, count + 1)
+        self._before, self._count, self._spacing = rounds - count, count, spacing
+        self._rows = dict(zip(numbers, np.array(values, float), strict=True))
 
 
 class Weights:
