@@ -676,7 +676,7 @@ def test_every_part_of_a_file_is_checked(tmp_path, played):
         ({"feedback": {"kind": "Delayed", "fields": {}}}, {}, "missing"),
         ({"feedback": 5}, {}, "feedback: got 5"),
         ({"announced_count": 2**40}, {}, "constraints, but"),
-        ({"data": ["PyTreeDef(*)", [[[2], "O"]]]}, {}, "its data are"),
+        ({"data": {"leaf": [[2], "O"]}}, {}, "its data are"),
         ({}, {"other/0": np.zeros(1)}, "other"),
         ({"version": "99.0"}, {}, "written by taut 99.0"),
         ({"version": None}, {}, "version is None"),

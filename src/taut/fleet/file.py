@@ -24,7 +24,7 @@ from .. import arguments, files, storage
 from ..engine import Array, wrapped_key
 from ..learners import Advised, Learner
 from ..play.packing import Place
-from ..player.data import example_of
+from ..player.data import data_in
 from ..player.file import (
     check_learner,
     check_precision,
@@ -149,7 +149,7 @@ def _header(fleet: Fleet) -> dict[str, Any]:
 
 def _fingerprint(fleet: Fleet) -> dict[str, Array]:
     """Return values of loss and constraints, by which another problem is noticed."""
-    found = fingerprint_of(fleet, fleet._data.types.structure)
+    found = fingerprint_of(fleet, fleet._data.types.described())
     return {f"problem/{name}": array for name, array in found.items()}
 
 
@@ -266,10 +266,10 @@ def _revived(
         announced_count=about["announced_count"] if problem.announced is not None else None,
         key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
     )
-    structure = about["problem"].get("data")
-    fleet._data.types.restore(about["data"], structure)
-    if isinstance(saved, Advised) and structure is not None:
-        fleet._last_data.fit(jax.tree.map(lambda leaf: leaf[None], example_of(structure)))
+    types = fleet._data.types
+    types.restore(data_in(about))
+    if isinstance(saved, Advised) and types.known:
+        fleet._last_data.fit(jax.tree.map(lambda leaf: leaf[None], types.example))
     for arrays in parts:
         _add_part(fleet, arrays)
     fleet._members.arrays["changed"][:] = False

@@ -426,7 +426,8 @@ class Fleet(Displayed):
             )
             player._set_state(self._member(member))
             player._history.restore({}, player.round - 1)
-            player._data.restore(self._data.types.described())
+            if self._data.types.known:
+                player._data.remember(self._data.types.example)
             return player
 
     def certificate(self, member: Id, stream: Any = None, **options: Any) -> Certificate:

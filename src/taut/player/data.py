@@ -3,7 +3,7 @@ shapes and types, and have the expected numbers of constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -20,7 +20,7 @@ LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class DataTypes:
-    """What is known of the data of earlier rounds.
+    """What the data of earlier rounds are like.
 
     Arguments:
         problem: the problem.
@@ -31,55 +31,48 @@ class DataTypes:
     def __init__(self, problem: Problem, dtype: np.dtype[Any], counts: tuple[int, int]) -> None:
         self._problem, self._dtype, self.counts = problem, dtype, counts
         # Structure of the data, then shape and type per leaf.
-        self._known: tuple[Any, list[LeafType]] | None = None
-        self._saved: tuple[str, list[LeafType]] | None = None  # the same as read from a file
+        self._types: tuple[Any, list[LeafType]] | None = None
         self._array: LeafType | None = None  # the same if the data are one array
-        self._skeleton: Any = None  # what `structure` was in a file
-        self.known = False
-        """Whether the data of a round were accepted in this process."""
+
+    @property
+    def known(self) -> bool:
+        """Whether structure, shapes and types are known."""
+        return self._types is not None
 
     @property
     def example(self) -> Any:
         """Zeros in the form of the data that were accepted."""
-        assert self._known is not None
-        structure, types = self._known
+        assert self._types is not None
+        structure, types = self._types
         return jax.tree.unflatten(structure, [np.zeros(*each) for each in types])
 
-    @property
-    def structure(self) -> Any:
-        """Structure and types in values for JSON, if the data are dicts, tuples or lists of
-        arrays."""
-        return skeleton(self.example) if self.known else self._skeleton
+    def described(self) -> Any:
+        """Describe the data of earlier rounds in values for JSON: structure, shapes and types of
+        dicts, tuples and lists of arrays. None before the first round, and for other data."""
+        return skeleton(self.example) if self.known else None
 
     def cast(self, z: Any) -> Any:
         """Return data in the types of earlier rounds, or raise an error if they do not fit."""
         leaves, structure = jax.tree.flatten(z)
         arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
-        if self._known is None and self._saved is not None:
-            if str(structure) != self._saved[0]:
-                raise ValueError(
-                    f"z: got data of structure {structure}; expected {self._saved[0]}, as before"
-                )
-            self._known = structure, self._saved[1]
-        if self._known is None:
+        if self._types is None:
             data = jax.tree.unflatten(structure, arrays)
             self._check_first(data)
             return data
-        expected, types = self._known
-        shapes = [shape for shape, _ in types]
-        if structure != expected or [array.shape for array in arrays] != shapes:
-            came = jax.tree.unflatten(structure, [array.shape for array in arrays])
+        expected, types = self._types
+        came, shapes = [array.shape for array in arrays], [shape for shape, _ in types]
+        if structure != expected or came != shapes:
             raise ValueError(
-                f"z: got data of shape {came}; expected {jax.tree.unflatten(expected, shapes)}, "
-                "as before"
+                f"z: got data of shape {jax.tree.unflatten(structure, came)}; expected "
+                f"{jax.tree.unflatten(expected, shapes)}, as before"
             )
-        for array, (_, dtype) in zip(arrays, types, strict=True):
-            if array.dtype.kind == "f" and dtype.kind != "f":
-                raise TypeError(f"z: got values of type {array.dtype}; expected {dtype}, as before")
-        alike = [
-            array.astype(dtype, copy=False) for array, (_, dtype) in zip(arrays, types, strict=True)
-        ]
-        return jax.tree.unflatten(structure, alike)
+        for i, (_, dtype) in enumerate(types):
+            if arrays[i].dtype.kind == "f" and dtype.kind != "f":
+                raise TypeError(
+                    f"z: got values of type {arrays[i].dtype}; expected {dtype}, as before"
+                )
+            arrays[i] = arrays[i].astype(dtype, copy=False)
+        return jax.tree.unflatten(structure, arrays)
 
     def _check_first(self, data: Any) -> None:
         """Refuse first data with which there are other numbers of constraints."""
@@ -109,40 +102,28 @@ class DataTypes:
             return z.astype(dtype)
 
     def remember(self, z: Any) -> None:
-        """Remember the data of the first round that was accepted."""
+        """Remember what data are like that were accepted."""
         if not self.known:
             leaves, structure = jax.tree.flatten(z)
-            self._known = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
-            self.known = True
-            self._array = self._known[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+            self._types = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+            self._array = self._types[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
 
     def forget(self) -> None:
         """Forget the data of the only round, which was taken back."""
-        self._known = self._saved = self._array = self._skeleton = None
-        self.known = False
+        self._types = self._array = None
 
-    def described(self) -> Any:
-        """Describe the data of earlier rounds for a file; None before the first."""
-        known = self._saved if self._known is None else (str(self._known[0]), self._known[1])
-        return (
-            None
-            if known is None
-            else [known[0], [[list(shape), str(dtype)] for shape, dtype in known[1]]]
-        )
+    def restore(self, described: Any) -> None:
+        """Continue from what `described` returned. Raises ValueError if it is something else."""
+        if described is not None:
+            self.remember(example_of(described))
 
-    def restore(self, described: Any, skeleton: Any = None) -> None:
-        """Continue from what `described` and `structure` returned. Raises ValueError if it is
-        something else."""
-        if described is None:
-            return
-        self._skeleton = skeleton
-        structure, types = described
-        found = [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in types]
-        if type(structure) is not str or any(
-            dtype.kind not in "fiub" or min(shape, default=0) < 0 for shape, dtype in found
-        ):
-            raise ValueError(f"its data are {described!r}")
-        self._saved = structure, found
+
+def data_in(header: Mapping[str, Any]) -> Any:
+    """Return what the header of a file says of the data of rounds. Older files have it in the
+    description of the problem, and a text in its place."""
+    if isinstance(header.get("data"), list):
+        return header["problem"].get("data")
+    return header.get("data")
 
 
 def constraint_count(
@@ -248,16 +229,6 @@ def skeleton(tree: Any) -> Any:
     return None
 
 
-def filled(described: Any, leaves: list[Array]) -> Any:
-    """Return data of the described structure, with leaves in the order of `jax.tree.leaves`."""
-    example = example_of(described)
-    expected, structure = jax.tree.flatten(example)
-    shapes = [(leaf.shape, leaf.dtype) for leaf in leaves]
-    if shapes != [(leaf.shape, leaf.dtype) for leaf in expected]:
-        raise ValueError("its last data have other shapes or types")
-    return jax.tree.unflatten(structure, leaves)
-
-
 def example_of(described: Any, rng: np.random.Generator | None = None) -> Any:
     """Return random data of the described structure; ValueError if it is no description."""
     rng = np.random.default_rng(0) if rng is None else rng
@@ -266,7 +237,8 @@ def example_of(described: Any, rng: np.random.Generator | None = None) -> Any:
     kind, parts = next(iter(described.items()))
     if kind == "leaf":
         shape, dtype = tuple(map(int, parts[0])), np.dtype(parts[1])
-        if min(shape, default=0) < 0 or np.prod(shape, dtype=float) > 2**24:
+        negative = min(shape, default=0) < 0
+        if negative or dtype.kind not in "fiub" or np.prod(shape, dtype=float) > 2**24:
             raise ValueError(f"its data are {described!r}")
         if dtype.kind == "f":
             return rng.normal(size=shape).astype(dtype)

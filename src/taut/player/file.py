@@ -29,7 +29,7 @@ from ..problem.evaluation import constraint_evaluation, loss_evaluation
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from ..runs.totals import Totals
-from .data import DataTypes, example_of
+from .data import DataTypes, data_in, example_of
 from .guards import as_limits, check_reaction
 from .memory import MissingRounds
 from .observation import LOST
@@ -76,7 +76,7 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
             "history": player._history.to_arrays() if history else {},
             "first": {"0": player._first},
             "missing": player._missing.to_arrays(math.prod(player._shape)),
-            "problem": fingerprint_of(player, player._data.structure),
+            "problem": fingerprint_of(player, player._data.described()),
             "last": player._last_data.to_arrays(),
         }
         return header, as_arrays(parts)
@@ -98,7 +98,6 @@ def described(owner: Player | Fleet, data: DataTypes) -> dict[str, Any]:
             "coordinate_names": None if coordinates is None else list(coordinates),
             "constraint_names": None if names is None else list(names),
             "previous": problem.previous,
-            "data": data.structure,
         },
     }
 
@@ -220,10 +219,10 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     player._first, player._changed = first, changed
     player._history.restore(parts["history"], player.round - 1)
     player._saved_names = _saved_names(saved, player._count)
-    player._data.restore(saved.get("data"), saved["problem"].get("data"))
+    player._data.restore(data_in(saved))
     player._begun = LOST if saved.get("advised") else None
     player.migration = _saved_texts(saved.get("migration", []))
-    player._last_data.restore(parts["last"], saved["problem"].get("data"))
+    player._last_data.restore(parts["last"], player._data)
 
 
 def _check_played(totals: Totals, seen: Any, rounds: int) -> None:
@@ -459,12 +458,12 @@ def differences(
     if shape != problem.domain.shape:
         text = f"problem: got decisions of shape {problem.domain.shape}; expected {shape}"
         return Differences(domain, tuple(texts), text)
-    values = _other_values(problem, tag, saved, np.dtype(header["dtype"]))
+    values = _other_values(problem, data_in(header), saved, np.dtype(header["dtype"]))
     return Differences(domain, tuple(texts), "", *values)
 
 
 def _other_values(
-    problem: Problem, tag: Mapping[str, Any], saved: Mapping[str, Array], dtype: Any
+    problem: Problem, data: Any, saved: Mapping[str, Array], dtype: Any
 ) -> tuple[str, str]:
     """Say whether loss and constraints have other values than the fingerprint of a file."""
     if not saved:
@@ -472,8 +471,10 @@ def _other_values(
     points = saved["points"]
     if points.ndim != 2 or points.shape[1] != np.prod(problem.domain.shape, dtype=int):
         raise ValueError("its fingerprint has other decisions")
+    if data is not None:
+        example_of(data)  # a damaged description is no fault of the user's functions
     try:
-        here = fingerprint(problem, tag.get("data"), dtype, points.astype(dtype))
+        here = fingerprint(problem, data, dtype, points.astype(dtype))
     except (TypeError, ValueError, KeyError, IndexError, AttributeError) as error:
         # The user's functions take other data than the player observed.
         return f"loss: got one that raised {error!r} with data like those in the file", ""

@@ -17,7 +17,7 @@ from ..extras import optional
 from ..learners import Learner
 from ..learners.protocols import LateRounds
 from ..play.packing import Place
-from .data import filled
+from .data import DataTypes
 from .guards import Refused
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ class History:
         if not self.asked:
             return
         self._rows[self._count] = np.array(row, float)
-        leaving, dropped = self._count - self._recent, {}
+        leaving = self._count - self._recent
+        dropped: dict[int, Array] = {}
         self._dropped = self._spacing, dropped
         if leaving < 1:
             return
@@ -245,12 +246,17 @@ class LastData:
             return {}
         return {"round": np.asarray(self.last[0]), **files.flat(self.last[1])}
 
-    def restore(self, arrays: Mapping[str, Array], structure: Any) -> None:
-        """Continue from the arrays in a file, if there are any; `structure` describes the data."""
-        if not self.kept or not arrays or structure is None:
+    def restore(self, arrays: Mapping[str, Array], types: DataTypes) -> None:
+        """Continue from the arrays in a file, if there are any, for data of these types."""
+        if not self.kept or not arrays or not types.known:
             return
+        expected, structure = jax.tree.flatten(types.example)
         leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
-        self.last = int(arrays["round"]), filled(structure, leaves)
+        if [(leaf.shape, leaf.dtype) for leaf in leaves] != [
+            (leaf.shape, leaf.dtype) for leaf in expected
+        ]:
+            raise ValueError("its last data have other shapes or types")
+        self.last = int(arrays["round"]), jax.tree.unflatten(structure, leaves)
 
 
 class Pending(NamedTuple):
