@@ -427,8 +427,8 @@ def test_a_block_fits_into_one_kernel(method, problem, count):
     row = [array[0] for array in fleet._state]
     data = row_of(data_of("a", RNG), 0) | dict.fromkeys(NAMES, 0.5)
     blocks = fleet._blocks
-    for layout in (blocks._layout, blocks._whole):
-        step = partial(_step_of_row, revealed, layout, blocks._fixed)
+    for layout in blocks._layouts.values():
+        step = partial(_step_of_row, revealed, layout, blocks.fixed)
         check_for_kernel(jax.make_jaxpr(step)(row, (data,)))
 
 

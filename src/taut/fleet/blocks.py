@@ -18,13 +18,7 @@ from jax import lax
 
 from ..engine import Array
 from ..learners import Learner
-from ..learners.protocols import Shortens, is_random
-from ..play import round as rounds
-from ..play.compile import Executables
-from ..play.packing import Packing, as_arrays
-from ..play.round import Game
-from ..player.steps import SHORT, Layout, PlayerState, Step, begun
-from ..problem.memory import shared_start
+from ..player.steps import SHORT, Compiled, Layout, Step
 from ..problem.problem import Problem
 from .members import Arrays, Id, hash_of
 
@@ -37,7 +31,7 @@ LANES = 256
 """Members that are played side by side where no kernel can contain the program."""
 
 
-class Blocks:
+class Blocks(Compiled):
     """The state of members, and steps with many of them: in blocks of a few sizes, so that little
     is compiled.
 
@@ -57,46 +51,26 @@ class Blocks:
         counts: tuple[int, int],
         key: jax.Array,
     ) -> None:
-        dtype = np.dtype(first.dtype)
         own = 0 if problem.scored_constraints is problem.announced else counts[0]
         self.scored = counts[1] + own
         """The number of constraints that decisions are scored by."""
-        self.learner = as_arrays(learner, dtype)
-        self._first, self._counts, self._key = first, (counts[0], self.scored), key
-        self._game, self._start = Game.of(problem), shared_start(problem, None, first)
-        self._random = is_random(self.learner)
-        state = self._new(key if self._random else None)
-        self.packing = Packing.of(state, dtype)
-        self._row = [np.asarray(each) for each in self.packing.pack(state)]
-        # A round that needs a part that is slow to compile is played again with all parts.
-        short = learner.shortened() if isinstance(learner, Shortens) else learner
-        played = self._game, as_arrays(short, dtype), None
-        whole = self._game, self.learner, None
-        self._layout, self._whole = (
-            Layout(Packing.of(fixed, dtype), self.packing) for fixed in (played, whole)
-        )
-        self._executables = Executables(problem, self._layout)
-        self._all_parts = Executables(problem, self._whole)
-        self._fixed = jax.device_put(self._layout.fixed.pack(played))
+        super().__init__(problem, learner, first, (counts[0], self.scored), key)
+        self._key = key
+        self._row = [np.asarray(each) for each in self.packing.pack(self.begun)]
         fitting = [size for size in SIZES if size * self.packing.size <= LARGEST]
         self.sizes = tuple(fitting or SIZES[:1])
-
-    def _new(self, key: jax.Array | None) -> PlayerState:
-        """Return a member before its first round."""
-        own = rounds.init(self.learner, self._game, self._first, self._counts, key, self._start)
-        return begun(own)
 
     def rows(self, listed: list[Id]) -> Arrays:
         """Return the packed state of new members, one row for all unless they draw random
         numbers."""
-        if not self._random or not listed:
+        if not self.random or not listed:
             return self._row
         words = np.array([hash_of(each) for each in listed], np.uint32)
         size = 1 << (len(listed) - 1).bit_length()
         padded = np.concatenate([words, np.zeros((size - len(words), 2), np.uint32)])
 
         def row(word: jax.Array) -> Any:
-            return self.packing.pack(self._new(member_key(self._key, word)), xp=jnp)
+            return self.packing.pack(self.begin(member_key(self._key, word)), xp=jnp)
 
         packed = jax.jit(jax.vmap(row))(padded)
         return [np.asarray(each)[: len(listed)] for each in packed]
@@ -106,49 +80,43 @@ class Blocks:
 
         The rows of members without faults are written to the same slots of `results`.
         """
-        faults = self._take(self._executables, step, arrays, results, slots, given)
+        faults = self._take(step, arrays, results, slots, given)
         again = np.flatnonzero(faults >= SHORT)
         if len(again):
             rows = jax.tree.map(lambda leaf: leaf[again], given)
-            some = self._take(self._all_parts, step, arrays, results, slots[again], rows)
-            faults[again] = some
+            faults[again] = self._take(step, arrays, results, slots[again], rows, all_parts=True)
         return faults
 
     def _take(
         self,
-        executables: Executables,
         step: Step,
         arrays: Arrays,
         results: Arrays,
         slots: Array,
         given: Any,
+        all_parts: bool = False,
     ) -> Array:
         faults = np.zeros(len(slots), np.int32)
         for first in range(0, len(slots), self.sizes[-1]):
             part = slice(first, min(first + self.sizes[-1], len(slots)))
             here = _consecutive(slots[part])
             data = jax.tree.map(lambda leaf, part=part: leaf[part], given)
-            rows = [each[here] for each in arrays]
-            after, faults[part] = self._block(executables, step, rows, data)
+            count = len(slots[part])
+            size = next(size for size in self.sizes if size >= count)
+            rows, data = jax.tree.map(
+                partial(_padded, size=size), ([each[here] for each in arrays], data)
+            )
+            passed = (self.fixed, rows, data, np.asarray(count, np.int32))
+            varying = rows, data
+            played, bits = self.call(_one_by_one, step, passed, varying, all_parts, _side_by_side)
+            faults[part] = np.asarray(bits)[:count]
             well = faults[part] == 0
-            if not well.all():
-                here, after = slots[part][well], [each[well] for each in after]
-            for result, row in zip(results, after, strict=True):
-                result[here] = row
+            for result, rows_after in zip(results, played, strict=True):
+                if well.all():
+                    result[here] = np.asarray(rows_after)[:count]
+                else:
+                    result[slots[part][well]] = np.asarray(rows_after)[:count][well]
         return faults
-
-    def _block(
-        self, executables: Executables, step: Step, rows: Arrays, z: Any
-    ) -> tuple[Arrays, Array]:
-        """Take a step with the members of one block."""
-        count = len(rows[0])
-        size = next(size for size in self.sizes if size >= count)
-        rows, z = jax.tree.map(partial(_padded, size=size), (rows, z))
-        passed = (self._fixed, rows, z, np.asarray(count, np.int32))
-        after, bits = executables.call(
-            _one_by_one, step, passed, (rows, z), in_pieces=_side_by_side
-        )
-        return [np.asarray(each)[:count] for each in after], np.asarray(bits)[:count]
 
 
 def _consecutive(slots: Array) -> Any:

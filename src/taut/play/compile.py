@@ -137,38 +137,3 @@ def count_compiled() -> int:
     """Return how many functions were compiled in this process so far, for tests that nothing is
     compiled twice."""
     return _Count.compiled
-
-
-class Executables:
-    """Calls compiled steps with data whose structure, shapes and types may change.
-
-    Arguments:
-        problem: what is played; it owns the compiled functions.
-        layout: how arrays are packed, which the steps get with each call.
-    """
-
-    def __init__(self, problem: Problem, layout: Any) -> None:
-        self._problem, self._layout = problem, layout
-        self._compiled: dict[Any, Executable] = {}
-
-    def call(
-        self,
-        function: Callable[..., Any],
-        step: Callable[..., Any],
-        passed: tuple[Any, ...],
-        varying: Any,
-        **options: Any,
-    ) -> Any:
-        """Return `function((step, layout), rewrite, *passed)`, compiled.
-
-        `varying` are those of the arguments that are not always alike. The options are those of
-        `compiled`.
-        """
-        leaves, structure = jax.tree.flatten(varying)
-        key = (step, structure, *((leaf.shape, leaf.dtype) for leaf in leaves))
-        executable = self._compiled.get(key)
-        if executable is None:
-            static = step, self._layout
-            executable = compiled(self._problem, function, static, passed, **options)
-            self._compiled[key] = executable
-        return executable(*passed)

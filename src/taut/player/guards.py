@@ -276,7 +276,7 @@ def alarm(player: Player, round: int | None = None) -> None:
         if not callable(player._on_refuted) and player._on_refuted == "warn":
             exceeded = seen > player._stated[: len(NAMES)]
             player._stated[: len(NAMES)][exceeded] = 2 * seen[exceeded]
-            player._fix()
+            player._steps.state_thresholds(player._stated)
         happened(player, event)
     if flags & VIOLATED:
         excess = header[2 : player._played.start]

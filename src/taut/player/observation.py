@@ -142,7 +142,7 @@ def accept(
     player._begun = player._asked = None
     player._changed += changed
     if player._room is not None and cast("Grows", player.learner).is_full(
-        player._layout.state.unpack(arrays).game.learner
+        player._steps.packing.unpack(arrays).game.learner
     ):
         player._make_room(2 * player._room)
 
@@ -275,7 +275,7 @@ def _take(player: Player, data: Any, said: Any, predicted: Any) -> Begun:
             entry="forecast",
         )
     if report[1] > max(EXACT, 1e3 * float(np.finfo(player._dtype).eps)):
-        before = player._layout.state.unpack((report, *arrays[1:])).game
+        before = player._steps.packing.unpack((report, *arrays[1:])).game
         x = np.asarray(before.x)
         inside = _nearest_known(player.problem, x, data, before.previous, player.round)
         arrays, report = player._steps.take(
@@ -378,7 +378,7 @@ def skip(player: Player, reason: str) -> None:
         missing = player._missing
         lost = np.asarray(missing.lost(player.learner), np.int32)
         after, told = player._steps.take(steps.skipped, arrays, lost)
-        before = player._layout.state.unpack((report, *arrays[1:])).game.previous
+        before = player._steps.packing.unpack((report, *arrays[1:])).game.previous
         new = Pending(
             player.round,
             int(told[1]),

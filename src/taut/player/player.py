@@ -7,7 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -15,22 +15,18 @@ import numpy as np
 
 from .. import arguments, storage
 from ..display import Displayed, Summary, brief, number, numbers
-from ..engine import Array, first_key, random_key, require_jax
+from ..engine import Array, random_key, require_jax
 from ..extras import optional
 from ..learners import Advised, Learner
 from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
-from ..learners.protocols import Grows, Shortens, is_random, points_of
+from ..learners.protocols import Grows, points_of
 from ..learners.registry import as_learner, with_default
-from ..play import round as rounds
 from ..play.announced import check_announced
-from ..play.packing import Packing, as_arrays
-from ..play.round import Game
 from ..play.simulation import ROOM
 from ..play.with_feedback import check_covered, default_learner, through
 from ..problem.compatibility import first_decision
 from ..problem.feedback import Feedback, as_feedback
-from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..runs.run import AdviceFacts, advice_facts
 from ..runs.totals import Totals
@@ -38,7 +34,7 @@ from . import file as player_file, observation
 from .data import DataTypes, check_round, constraint_count
 from .guards import EVENTS, Event, alarm, as_limits, check_reaction, happened, refused, thresholds
 from .memory import History, LastData, MissingRounds, Weights
-from .steps import COLUMNS, Extremes, Layout, PlayerState, Steps, begun, padded, with_room
+from .steps import COLUMNS, Extremes, PlayerState, Steps, padded, with_room
 
 if TYPE_CHECKING:
     import pandas
@@ -147,7 +143,7 @@ class Player(Displayed):
         # With feedback a state does not grow: what the learner sees is not the whole round.
         whole = learner if self.feedback is None and isinstance(learner, Grows) else None
         room = None if whole is None or whole.with_room(ROOM) is whole else ROOM
-        self._lay_out(room, counts, first, drawn)
+        self._prepare_steps(room, counts, first, drawn)
         self._missing, self._changed = MissingRounds(), 0
         self._remember(history, limits, on_refuted, counts)
 
@@ -171,7 +167,9 @@ class Player(Displayed):
         if on_refuted != "warn":
             check_reaction(on_refuted)
         self._on_refuted = on_refuted
-        weights = self._places.game.learner.weights if isinstance(self.learner, Advised) else None
+        weights = (
+            self._steps.places.game.learner.weights if isinstance(self.learner, Advised) else None
+        )
         self._weights = None if weights is None else Weights(weights)
         self._last_data = LastData(self._guard is not None or weights is not None)
         self._checked_every: int | None = None  # rounds between two looks at all bounds
@@ -183,43 +181,24 @@ class Player(Displayed):
         """What was not taken over when the player was loaded for another problem."""
         self._lock = threading.RLock()
 
-    def _lay_out(
+    def _prepare_steps(
         self, room: int | None, counts: tuple[int, int], first: Any, key: jax.Array | None
     ) -> None:
-        """Begin with a state that has so many slots, if it grows, and fix how it is packed."""
-        self._room, problem = room, self.problem
-        sized = self.learner if room is None else with_room(self.learner, room)
-        short = sized
-        if self.feedback is not None:
-            sized = short = through(sized, self.feedback)
-        elif isinstance(sized, Shortens):
-            short = sized.shortened()
-        ready = as_arrays(sized, self._dtype)
-        if is_random(ready):
-            key = first_key() if key is None else key
-        game = Game.of(problem)
-        start = shared_start(problem, None, first) if problem.previous else None
-        state = begun(rounds.init(ready, game, first, (counts[0], self._count), key, start))
-        self._fixed = game, as_arrays(short, self._dtype)
-        packing = Packing.of(state, self._dtype, self._seen.stop)
-        fixed = Packing.of((*self._fixed, self._stated), self._dtype)
-        whole = Packing.of((game, ready, self._stated), self._dtype)
-        self._layout, self._places = Layout(fixed, packing), packing.where()
-        self._steps = Steps(problem, self._layout, Layout(whole, packing), ())
-        self._fix()
-        self._set_state(state)
-
-    def _fix(self) -> None:
-        """Pack game, learner and thresholds as the compiled steps take them."""
-        packed = self._layout.fixed.pack((*self._fixed, self._stated))
-        self._steps.fixed = cast("tuple[Any, ...]", jax.device_put(packed))
+        """Begin with a state that has so many slots, if it grows."""
+        self._room = room
+        sized = with_room(self.learner, room)
+        counted = counts[0], self._count
+        self._steps = Steps(
+            self.problem, sized, first, counted, key, self.feedback, self._stated, self._seen.stop
+        )
+        self._set_state(self._steps.begun)
 
     def _make_room(self, room: int) -> None:
         """Give a state that grows so many slots. What `undo` needs moves with it."""
         before = [(self._arrays, self._report), *([] if self._last is None else [self._last[:2]])]
-        states = [self._layout.state.unpack((report, *arrays[1:])) for arrays, report in before]
+        states = [self._steps.packing.unpack((report, *arrays[1:])) for arrays, report in before]
         first = np.asarray(states[0].x)
-        self._lay_out(room, self._data.counts, jnp.asarray(first, self._dtype), None)
+        self._prepare_steps(room, self._data.counts, jnp.asarray(first, self._dtype), None)
         larger = self._state()
         for i, state in reversed(list(enumerate(states))):
             self._set_state(padded(state, larger), before[i][1][: self._seen.stop])
@@ -228,12 +207,12 @@ class Player(Displayed):
 
     def _set_state(self, state: PlayerState, header: Any = None) -> None:
         """Pack a state, behind zeros or the header of the last round."""
-        self._arrays = self._layout.state.pack(state, header)
+        self._arrays = self._steps.packing.pack(state, header)
         self._report = self._arrays[0]
 
     def _state(self) -> PlayerState:
         """Return the state with arrays of NumPy, which must not be changed."""
-        state: PlayerState = self._layout.state.unpack((self._report, *self._arrays[1:]))
+        state: PlayerState = self._steps.packing.unpack((self._report, *self._arrays[1:]))
         return state
 
     @property
@@ -293,7 +272,7 @@ class Player(Displayed):
     @property
     def _over(self) -> int:
         """The number of rounds that are over and that totals do not contain."""
-        return int(self._places.skipped.read((self._report, *self._arrays[1:])))
+        return int(self._steps.places.skipped.read((self._report, *self._arrays[1:])))
 
     @property
     def unknown(self) -> int:
@@ -307,7 +286,7 @@ class Player(Displayed):
         """The number of rounds that totals contain: those that were observed since the player was
         made or migrated."""
         with self._lock:
-            return int(self._places.game.t.read((self._report, *self._arrays[1:]))) - 1
+            return int(self._steps.places.game.t.read((self._report, *self._arrays[1:]))) - 1
 
     @property
     def migrated(self) -> int:
@@ -649,7 +628,7 @@ class Player(Displayed):
             if event == "violated":
                 least = 0.0 if tolerance is None else arguments.non_negative("tolerance", tolerance)
                 self._stated[-1] = least
-                self._fix()
+                self._steps.state_thresholds(self._stated)
             if every is not None:
                 self._checked_every = arguments.count("every", every)
 

@@ -20,17 +20,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..engine import Array, default_float
+from ..engine import Array, default_float, first_key
 from ..jaxpr.maxima import entry_of_largest
 from ..learners import Learner
 from ..learners.clipping import Clipping, clip_of
 from ..learners.half_space.announced import relative_violation
-from ..learners.protocols import Grows, LateRounds, Shortened, moved
+from ..learners.protocols import Grows, LateRounds, Shortened, Shortens, is_random, moved
 from ..play import round as rounds
 from ..play.advice import as_told
-from ..play.compile import Executables
-from ..play.packing import Packing
+from ..play.compile import Executable, compiled
+from ..play.packing import Packing, as_arrays
 from ..play.round import BITS, Game, GameState, Played, fault, floats_of
+from ..play.with_feedback import through
+from ..problem.feedback import Feedback
+from ..problem.memory import shared_start
 from ..problem.problem import Problem
 from ..problem.rounds import MeasuredRound, Round
 from ..runs.totals import Sum, round_terms
@@ -240,33 +243,103 @@ class Layout(NamedTuple):
     """Behind the header that `Outcome` describes."""
 
 
-class Steps:
-    """The compiled steps of one player. Each is compiled when it is first taken.
+class Compiled:
+    """The compiled steps of a player or of the members of a fleet, and how their states are packed.
+    Each step is compiled when it is first taken.
 
-    A learner with a part that is slow to compile and seldom needed plays without it first. A round
-    that needs the part is played again with all parts.
+    A learner with a part that is slow to compile and seldom needed plays without it first. A step
+    that needs the part, which its flag `SHORT` tells, is taken again with all parts.
 
     Arguments:
         problem: what is played; it owns the compiled functions.
-        layout: how arrays are packed, with the learner as it is played first.
-        whole: the same with all parts of the learner.
-        fixed: game, learner and thresholds, packed.
+        learner: the learner, with room for its state.
+        first: the first decision.
+        counts: how many constraints are played and how many are scored.
+        key: for learners that draw random numbers; by default `jax.random.key(0)`.
+        feedback: what the learner sees of a round; None for full information.
+        stated: what the extremes of a round are compared with; None for nothing.
+        header: entries of the packed state before the state itself.
     """
 
     def __init__(
-        self, problem: Problem, layout: Layout, whole: Layout, fixed: tuple[Any, ...]
+        self,
+        problem: Problem,
+        learner: Learner,
+        first: jax.Array,
+        counts: tuple[int, int],
+        key: jax.Array | None,
+        feedback: Feedback | None = None,
+        stated: Array | None = None,
+        header: int = 0,
     ) -> None:
-        self._first, self._whole = Executables(problem, layout), Executables(problem, whole)
-        self.fixed = fixed
+        dtype = np.dtype(first.dtype)
+        self.problem, self.game = problem, Game.of(problem)
+        self.learner = as_arrays(through(learner, feedback), dtype)
+        self.random = is_random(self.learner)
+        self._first, self._counts = first, counts
+        self._short = self.learner
+        if feedback is None and isinstance(learner, Shortens):
+            self._short = as_arrays(learner.shortened(), dtype)
+        self.begun = self.begin(first_key() if key is None else key)
+        """The state before the first round."""
+        self.packing = Packing.of(self.begun, dtype, header)
+        self.places = self.packing.where()
+        self._layouts = {}
+        for all_parts, played in ((False, self._short), (True, self.learner)):
+            fixed = Packing.of((self.game, played, stated), dtype)
+            self._layouts[all_parts] = Layout(fixed, self.packing)
+        self._compiled: dict[Any, Executable] = {}
+        self.state_thresholds(stated)
+
+    def begin(self, key: jax.Array) -> PlayerState:
+        """Return the state before the first round of a player with this random key."""
+        start = shared_start(self.problem, None, self._first)
+        own = key if self.random else None
+        game = rounds.init(self.learner, self.game, self._first, self._counts, own, start)
+        x = jnp.asarray(game.x)
+        return PlayerState(x, game, Seen.nothing(x), jnp.asarray(0, jnp.int32))
+
+    def state_thresholds(self, stated: Array | None) -> None:
+        """Compare the extremes of coming rounds with these numbers."""
+        packed = self._layouts[False].fixed.pack((self.game, self._short, stated))
+        self.fixed: Any = jax.device_put(packed)
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        step: Step,
+        passed: tuple[Any, ...],
+        varying: Any,
+        all_parts: bool = False,
+        in_pieces: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Return `function((step, layout), rewrite, *passed)`, compiled.
+
+        `varying` are those of the arguments whose structure, shapes and types are not always alike.
+        """
+        leaves, structure = jax.tree.flatten(varying)
+        key: list[Any] = [step, all_parts, structure]
+        for leaf in leaves:
+            key += leaf.shape, leaf.dtype
+        executable = self._compiled.get(tuple(key))
+        if executable is None:
+            static = step, self._layouts[all_parts]
+            executable = compiled(self.problem, function, static, passed, in_pieces=in_pieces)
+            self._compiled[tuple(key)] = executable
+        return executable(*passed)
+
+
+class Steps(Compiled):
+    """The compiled steps of one player."""
 
     def take(self, step: Step, state: tuple[Any, ...], *given: Any) -> tuple[Any, Array]:
         """Return the packed state after a step from a packed state, and its first array in NumPy,
         with the header."""
         passed = (self.fixed, state, given)
-        arrays = self._first.call(_of_player, step, passed, given)
+        arrays = self.call(_of_player, step, passed, given)
         report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
         if report[0] >= SHORT:
-            arrays = self._whole.call(_of_player, step, passed, given)
+            arrays = self.call(_of_player, step, passed, given, all_parts=True)
             report = np.asarray(arrays[0])
         return arrays, report
 
@@ -285,12 +358,6 @@ def _packed(step: Step, layout: Layout, fixed: Any, state: Any, given: Any) -> t
     parts = [flags[None], loss[None], told.excess, told.x.ravel(), told.extremes]
     header = jnp.concatenate(parts)
     return layout.state.pack(after, header, jnp)
-
-
-def begun(game: GameState) -> PlayerState:
-    """Return the state before the first round."""
-    x = jnp.asarray(game.x)
-    return PlayerState(x, game, Seen.nothing(x), jnp.asarray(0, jnp.int32))
 
 
 def revealed(
