@@ -45,7 +45,7 @@ def sizes(quick: bool) -> None:
     rounds = 256 if quick else 4096
     print(f"\nsizes: clipped violation / peak / microseconds per round, {rounds} rounds, one seed")
     for d, count in SIZES[: 1 if quick else None]:
-        losses = unit_losses(0, rounds, d)
+        losses = unit_losses(d, 0, rounds)
         for kind in ("affine", "curved", "kinked"):
             game = problem(kind, d, count)
             cells = []

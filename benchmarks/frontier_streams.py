@@ -21,7 +21,7 @@ NAMES = (
     "dispatch-box",
 )
 STREAMS = {name: ALL[name] for name in NAMES} | {
-    "pool-random-d10": half_spaces.drawn_rows(10, False)
+    "pool-random-d10": half_spaces.drawn_rows("pool-random-d10", 10, False)
 }
 PUBLISHED = {
     "toy": {

@@ -137,7 +137,7 @@ def test_the_moving_comparator_is_feasible_and_as_long_as_it_says():
     moved = np.linalg.norm(np.diff(path, axis=0), axis=1).sum()
     assert moved == pytest.approx(1000**0.5, rel=0.01)
     assert np.all(np.linalg.norm(path, axis=1) <= drifting.RADIUS + 1e-12)
-    c = drifting.stream(0.5).draw(0, 1000)
+    c = drifting.STREAMS[0].draw(0, 1000)
     mean = np.mean(np.sum(c * path, axis=1))
     assert mean == pytest.approx(
         -(drifting.RADIUS**2), abs=0.03
@@ -349,7 +349,7 @@ def test_markets_of_the_field_are_read_from_their_package(monkeypatch):
     monkeypatch.setattr(packages, "csv_of", csv_of)
     monkeypatch.setattr(type(STREAMS["portfolio-djia"]), "missing", lambda self: "")
     portfolio._classic.cache_clear()
-    portfolio._listed.cache_clear()
+    portfolio._covariance.cache_clear()
     stream = STREAMS["portfolio-djia"]
     data = stream.data(1, 70)
     assert asked == [("universal-portfolios", "universal/data/djia.csv", 1)]
@@ -359,7 +359,7 @@ def test_markets_of_the_field_are_read_from_their_package(monkeypatch):
     np.testing.assert_allclose(data["relative"][0], inside, rtol=1e-12)
     assert stream.rows.domain.centre.shape == (30,)
     portfolio._classic.cache_clear()
-    portfolio._listed.cache_clear()
+    portfolio._covariance.cache_clear()
     vars(stream).pop("rows")
 
 

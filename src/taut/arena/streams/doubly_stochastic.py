@@ -77,20 +77,17 @@ def _permutations(size: int, seed: int, rounds: int) -> Array:
     return drawn.argsort(axis=1).astype(np.int32)
 
 
-def stream(size: int = 5) -> Stream:
-    """Return the stream of size x size matrices."""
-    return Stream(
-        "doubly-stochastic" if size == 5 else f"doubly-stochastic-{size}",
-        f"{size} x {size} matrices near random permutations, rows and columns sum to 1, entries "
-        "are not negative",
-        partial(problem, Choice(size), aggregated=False),
-        partial(_permutations, size),
+STREAMS = (
+    Stream(
+        "doubly-stochastic",
+        "5 x 5 matrices near random permutations, rows and columns sum to 1, entries are not "
+        "negative",
+        partial(problem, Choice(5), aggregated=False),
+        partial(_permutations, 5),
         "Yuan & Lamperski, NeurIPS 2018, figure 2",
         "strongly convex",
         known={"Slater gap": "none: equalities", "smoothness": "affine", "strong convexity": "1"},
         longest=2**13,
         family="doubly-stochastic",
-    )
-
-
-STREAMS = (stream(),)
+    ),
+)

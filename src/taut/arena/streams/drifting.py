@@ -58,10 +58,10 @@ def _best(power: float, c: Array, rounds: int) -> float:
     return float(np.sum(c * path(rounds, power)))
 
 
-def stream(power: float, name: str = "") -> Stream:
+def stream(name: str, power: float) -> Stream:
     """Return the stream whose comparator moves by T^power in T rounds."""
     return Stream(
-        name or f"drifting-{power:g}",
+        name,
         f"noisy linear losses whose best decision moves by T^{power:g} on a circle",
         problem,
         partial(_draw, power),
@@ -81,4 +81,4 @@ def stream(power: float, name: str = "") -> Stream:
     )
 
 
-STREAMS = (stream(0.5, "drifting-fast"), stream(0.25, "drifting-slow"))
+STREAMS = (stream("drifting-fast", 0.5), stream("drifting-slow", 0.25))

@@ -55,9 +55,10 @@ def bounded(features: Array) -> Array:
 
 
 @cache
-def synthetic(d: int = 8, people: int = 4096) -> Population:
+def synthetic() -> Population:
     """Return a population whose labels depend on features that differ between the groups; the last
     feature is constant."""
+    d, people = 8, 4096
     rng = np.random.default_rng([10, d])
     group = rng.random(people) < 0.4
     features = rng.normal(size=(people, d)) + 0.8 * group[:, None] * rng.normal(size=d) / np.sqrt(d)

@@ -4,7 +4,7 @@ polytope and a ball), and values only at the points that are played (the toy and
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -38,17 +38,13 @@ def _rows(x: jax.Array) -> jax.Array:
 
 
 @cache
-def _ball(d: int) -> Problem:
-    side = 1 / np.sqrt(d)
-    return Problem(inner, disc, Box(-side, side, shape=d), DISC)
+def _ball() -> Problem:
+    side = 1 / np.sqrt(10)
+    return Problem(inner, disc, Box(-side, side, shape=10), DISC)
 
 
 def _best_on_square(c: Array, rounds: int) -> float:
     return -float(np.abs(c.sum(axis=0)).max())  # the best vertex
-
-
-def _draw_ten(seed: int, rounds: int) -> Array:
-    return unit_losses(seed, rounds, 10)
 
 
 _CLEAN = half_spaces.STREAMS[0]
@@ -113,8 +109,8 @@ STREAMS = (
         "noisy-ball",
         "linear losses in 10 dimensions, a ball in a box",
         0.03,
-        make=lambda: _ball(10),
-        draw=_draw_ten,
+        make=_ball,
+        draw=partial(unit_losses, 10),
         known={"Slater gap": "0.125", "smoothness": "1", "error bound": "0.5"},
     ),
     _values_only(toy.STREAMS[0], "the toy of Yuan & Lamperski, NeurIPS 2018, without gradients"),

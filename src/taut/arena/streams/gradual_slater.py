@@ -15,23 +15,23 @@ from ...problem.domains import Box
 from ...problem.problem import Problem
 from ..stream import Stream
 
-NOISE, PERIOD = 0.35, 200
+SIZE, NOISE, PERIOD = 5, 0.35, 200
 
 
 @cache
-def problem(margin: float, d: int = 5) -> Problem:
+def problem(margin: float) -> Problem:
     """Return |x - centre_t|^2 / 2 on the unit box with sum(x) + noise_t - margin <= 0."""
     known = Constants(
-        loss_lipschitz=0.8 * np.sqrt(d),
-        loss_range=0.32 * d,
-        constraint_lipschitz=np.sqrt(d),
-        constraint_range=max(d + NOISE - margin, margin + NOISE),
+        loss_lipschitz=0.8 * np.sqrt(SIZE),
+        loss_range=0.32 * SIZE,
+        constraint_lipschitz=np.sqrt(SIZE),
+        constraint_range=max(SIZE + NOISE - margin, margin + NOISE),
         constraint_count=1,
         strong_convexity=1.0,
         constraint_smoothness=0.0,
         slater=margin,
     )
-    return Problem(_loss, _excess, Box(0.0, 1.0, shape=d), known)
+    return Problem(_loss, _excess, Box(0.0, 1.0, shape=SIZE), known)
 
 
 def _loss(x: jax.Array, z: Any) -> jax.Array:
@@ -44,8 +44,8 @@ def _excess(x: jax.Array, z: Any) -> jax.Array:
     )  # with the margin in the data, one compiled program serves all margins
 
 
-def _draw(margin: float, d: int, seed: int, rounds: int) -> Any:
-    angle = 2 * np.pi * (np.arange(rounds)[:, None] / PERIOD + np.arange(d) / d)
+def _draw(margin: float, seed: int, rounds: int) -> Any:
+    angle = 2 * np.pi * (np.arange(rounds)[:, None] / PERIOD + np.arange(SIZE) / SIZE)
     noise = np.random.default_rng([8, seed]).uniform(-NOISE, NOISE, size=rounds)
     return {"centre": 0.5 + 0.3 * np.cos(angle), "limit": margin - noise}
 
@@ -61,14 +61,14 @@ def _best(margin: float, z: Any, rounds: int) -> float:
     return float(np.sum((x - z["centre"]) ** 2) / 2)
 
 
-def stream(margin: float, d: int = 5) -> Stream:
+def stream(margin: float) -> Stream:
     """Return the stream with a Slater gap of `margin` on average."""
     always = margin > NOISE
     return Stream(
         f"gradual-slater-{margin:g}",
         f"quadratic losses with a rotating centre, sum(x) <= {margin:g} on average",
-        partial(problem, margin, d),
-        partial(_draw, margin, d),
+        partial(problem, margin),
+        partial(_draw, margin),
         "the gradual Slater sweep in the code of Yu, Lee & Lee 2026",
         "stochastic constraints",
         best=partial(_best, margin),

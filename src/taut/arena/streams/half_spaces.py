@@ -50,7 +50,7 @@ def direction(d: int) -> Array:
     return np.asarray(vector / np.linalg.norm(vector))
 
 
-def unit_losses(seed: int, rounds: int, d: int) -> Array:
+def unit_losses(d: int, seed: int, rounds: int) -> Array:
     """Return linear unit losses with a mean direction, (round, d)."""
     c = np.random.default_rng([2, seed]).normal(size=(rounds, d)) + direction(d)
     return np.asarray(c / np.linalg.norm(c, axis=-1, keepdims=True))
@@ -88,15 +88,13 @@ def _best_fixed(d: int, rows: int, slack: float, c: Any, rounds: int) -> float:
     return linear_best(c.sum(axis=0), *half_spaces(d, rows, slack), 1 / np.sqrt(d))
 
 
-def fixed_rows(
-    d: int = 10, rows: int = 64, slack: float = 0.1, name: str = "", **facts: Any
-) -> Stream:
+def fixed_rows(name: str, d: int = 10, rows: int = 64, slack: float = 0.1, **facts: Any) -> Stream:
     """Return the stream for a dimension, a number of half-spaces and a slack."""
     return Stream(
-        name or f"polytope-d{d}-m{rows}-slack{slack:g}",
+        name,
         f"linear losses in {d} dimensions, {rows} fixed half-spaces with slack {slack:g}",
         partial(polytope, d, rows, slack),
-        partial(_draw_losses, d),
+        partial(unit_losses, d),
         "random half-spaces through a common point; the slack is varied as in the code of Yu, "
         "Lee & Lee 2026",
         best=partial(_best_fixed, d, rows, slack),
@@ -104,10 +102,6 @@ def fixed_rows(
         **facts,
         family="polytope",
     )
-
-
-def _draw_losses(d: int, seed: int, rounds: int) -> Any:
-    return unit_losses(seed, rounds, d)
 
 
 ROWS, SLACK = 64, 0.1
@@ -138,7 +132,7 @@ def pool(d: int, adaptive: bool) -> Problem:
 
 def _draw(d: int, adaptive: bool, seed: int, rounds: int) -> Any:
     data: dict[str, Any] = {
-        "c": unit_losses(seed, rounds, d),
+        "c": unit_losses(d, seed, rounds),
         "row": np.random.default_rng([3, seed]).integers(ROWS, size=rounds).astype(np.int32),
     }
     if adaptive:
@@ -152,14 +146,14 @@ def _best(d: int, z: Any, rounds: int) -> float:
     return linear_best(z["c"].sum(axis=0), a[seen], b[seen], 1 / np.sqrt(d))
 
 
-def drawn_rows(d: int, adaptive: bool, name: str = "") -> Stream:
+def drawn_rows(name: str, d: int, adaptive: bool) -> Stream:
     """Return the stream for a dimension, with rows at random or half of the time the most violated
     row."""
     kind = (
         "the most violated one half of the time, else a random one" if adaptive else "a random one"
     )
     return Stream(
-        name or f"pool-{'adaptive' if adaptive else 'random'}-d{d}",
+        name,
         f"linear losses in {d} dimensions; every round reveals one of {ROWS} half-spaces, {kind}",
         partial(pool, d, adaptive),
         partial(_draw, d, adaptive),
@@ -173,18 +167,18 @@ def drawn_rows(d: int, adaptive: bool, name: str = "") -> Stream:
 
 
 STREAMS = (
-    fixed_rows(name="polytope"),
-    fixed_rows(slack=0.01, name="polytope-thin"),
-    fixed_rows(slack=0.0, name="polytope-flat"),
+    fixed_rows("polytope"),
+    fixed_rows("polytope-thin", slack=0.01),
+    fixed_rows("polytope-flat", slack=0.0),
     fixed_rows(
+        "high-dimension",
         1000,
         500,
-        name="high-dimension",
         setting="time only",
         longest=2**9,
         seeds=1,
         ranked=False,
     ),
-    drawn_rows(10, True, "pool-adaptive"),
-    drawn_rows(20, False, "pool-random"),
+    drawn_rows("pool-adaptive", 10, True),
+    drawn_rows("pool-random", 20, False),
 )

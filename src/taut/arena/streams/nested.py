@@ -17,27 +17,27 @@ from ...problem.problem import Problem
 from ..stream import Stream
 from .half_spaces import UNIT, linear_loss, unit_losses
 
-LEAST = 0.3
-"""The part of the first size below which no set shrinks."""
+SIZE, LEAST = 10, 0.3
+"""The dimension, and the part of the first size below which no set shrinks."""
 
 
 @cache
-def boxes(d: int) -> Problem:
-    """Return linear unit losses on a box of diameter 2 with the bounds of the round as 2 d
+def boxes() -> Problem:
+    """Return linear unit losses on a box of diameter 2 with the bounds of the round as
     constraints."""
-    side = 1 / np.sqrt(d)
+    side = 1 / np.sqrt(SIZE)
     known = UNIT.with_values(
         constraint_range=2 * side,
         slater=LEAST * side,
         constraint_smoothness=0.0,
-        error_bound=1 / np.sqrt(d),
-        constraint_count=2 * d,
+        error_bound=side,
+        constraint_count=2 * SIZE,
     )
-    return Problem(linear_loss, _faces, Box(-side, side, shape=d), known)
+    return Problem(linear_loss, _faces, Box(-side, side, shape=SIZE), known)
 
 
 @cache
-def spheres(d: int) -> Problem:
+def spheres() -> Problem:
     """Return linear unit losses on the unit ball with (|x|^2 - r_t^2) / 2 <= 0."""
     known = UNIT.with_values(
         constraint_range=0.5,
@@ -46,7 +46,7 @@ def spheres(d: int) -> Problem:
         error_bound=LEAST,
         constraint_count=1,
     )
-    return Problem(linear_loss, _sphere, Ball(1.0, shape=d), known)
+    return Problem(linear_loss, _sphere, Ball(1.0, shape=SIZE), known)
 
 
 def _faces(x: jax.Array, z: Any) -> jax.Array:
@@ -69,15 +69,15 @@ def _shrinking(seed: int, rounds: int, count: int) -> Array:
     return np.asarray(LEAST + (1 - LEAST) * np.exp(np.cumsum(logs, axis=0)))
 
 
-def _draw_boxes(d: int, seed: int, rounds: int) -> Any:
+def _draw_boxes(seed: int, rounds: int) -> Any:
     return {
-        "c": unit_losses(seed, rounds, d),
-        "bounds": _shrinking(seed, rounds, 2 * d) / np.sqrt(d),
+        "c": unit_losses(SIZE, seed, rounds),
+        "bounds": _shrinking(seed, rounds, 2 * SIZE) / np.sqrt(SIZE),
     }
 
 
-def _draw_spheres(d: int, seed: int, rounds: int) -> Any:
-    return {"c": unit_losses(seed, rounds, d), "radius": _shrinking(seed, rounds, 1)[:, 0]}
+def _draw_spheres(seed: int, rounds: int) -> Any:
+    return {"c": unit_losses(SIZE, seed, rounds), "radius": _shrinking(seed, rounds, 1)[:, 0]}
 
 
 def _best_box(z: Any, rounds: int) -> float:
@@ -107,27 +107,38 @@ def _best_of_parts(best: Callable[[Any, int], float], z: Any, rounds: int) -> fl
 _SOURCE = "the instance class of Vaze & Sinha 2025: every feasible set contains the next one"
 
 
-def stream(kind: str, d: int = 10, name: str = "") -> Stream:
-    """Return nested "boxes" or "spheres" in a number of dimensions."""
-    box = kind == "boxes"
+def _stream(
+    kind: str, make: Any, draw: Any, best: Callable[[Any, int], float], **facts: Any
+) -> Stream:
     return Stream(
-        name or f"nested-{kind}-d{d}",
-        f"linear losses in {d} dimensions; {kind} that only shrink",
-        partial(boxes if box else spheres, d),
-        partial(_draw_boxes if box else _draw_spheres, d),
+        f"nested-{kind}",
+        f"linear losses in {SIZE} dimensions; {kind} that only shrink",
+        make,
+        draw,
         _SOURCE,
         "changing constraints",
-        best=_best_box if box else _best_sphere,
-        shifting=partial(_best_of_parts, _best_box if box else _best_sphere),
+        best=best,
+        shifting=partial(_best_of_parts, best),
         shifts=f"the best decision of each of {PARTS} equal parts of the rounds, feasible there",
-        known={
-            "Slater gap": f"{LEAST / d**0.5:.3g}" if box else f"{LEAST**2 / 2:.3g}",
-            "smoothness": "affine" if box else "1",
-            "sets": "nested",
-        },
         family="nested",
-        normals=2 * d if box else None,
+        **facts,
     )
 
 
-STREAMS = (stream("boxes", name="nested-boxes"), stream("spheres", name="nested-spheres"))
+STREAMS = (
+    _stream(
+        "boxes",
+        boxes,
+        _draw_boxes,
+        _best_box,
+        known={"Slater gap": "0.0949", "smoothness": "affine", "sets": "nested"},
+        normals=2 * SIZE,
+    ),
+    _stream(
+        "spheres",
+        spheres,
+        _draw_spheres,
+        _best_sphere,
+        known={"Slater gap": "0.045", "smoothness": "1", "sets": "nested"},
+    ),
+)

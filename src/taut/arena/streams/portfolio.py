@@ -4,7 +4,6 @@ index."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -25,33 +24,25 @@ LOWEST, HIGHEST = 0.8, 1.25
 """Daily price relatives are cut off at these values."""
 
 
-@dataclass(frozen=True, eq=False)
-class Market:
-    """A number of stocks with the covariance of their returns."""
-
-    covariance: Array
-
-    @property
-    def stocks(self) -> int:
-        """The number of stocks."""
-        return len(self.covariance)
+SIZE = 20
+"""The stocks of the synthetic market."""
 
 
 @cache
-def synthetic(d: int = 20) -> Market:
-    """Return a market with three factors."""
-    rng = np.random.default_rng([12, d])
-    factors = rng.normal(size=(d, 3)) * 0.007
-    return Market(factors @ factors.T + np.diag(rng.uniform(0.006, 0.02, size=d) ** 2))
+def synthetic() -> Array:
+    """Return the covariance of the returns in a market with three factors."""
+    rng = np.random.default_rng([12, SIZE])
+    factors = rng.normal(size=(SIZE, 3)) * 0.007
+    return np.asarray(factors @ factors.T + np.diag(rng.uniform(0.006, 0.02, size=SIZE) ** 2))
 
 
-def problem(market: Callable[[], Market]) -> Problem:
+def problem(market: Callable[[], Array]) -> Problem:
     """Return -log(r_t.x) on the simplex; x'Sx at most 1.2 times that of equal weights; |x -
     index_t|_1 / 2 at most 0.3.
 
     Both constraints are divided by their limits.
     """
-    covariance = market().covariance
+    covariance = market()
     d = len(covariance)
     limit = VARIANCE * covariance.mean()  # the variance of equal weights is the mean of all entries
 
@@ -90,11 +81,11 @@ def _with_index(relatives: Array) -> Any:
     return {"relative": relatives, "index": before / before.sum(axis=1, keepdims=True)}
 
 
-def _draw(d: int, seed: int, rounds: int) -> Any:
+def _draw(seed: int, rounds: int) -> Any:
     rng = np.random.default_rng([13, seed])
-    trend = np.linspace(-2e-4, 1e-3, d)
-    half = np.linalg.cholesky(synthetic(d).covariance)
-    relatives = 1 + trend + rng.normal(size=(rounds, d)) @ half.T
+    trend = np.linspace(-2e-4, 1e-3, SIZE)
+    half = np.linalg.cholesky(synthetic())
+    relatives = 1 + trend + rng.normal(size=(rounds, SIZE)) @ half.T
     return _with_index(np.clip(relatives, LOWEST, HIGHEST))
 
 
@@ -122,20 +113,20 @@ CLASSICS = "universal-portfolios"
 
 
 @cache
-def _listed(relatives: Callable[[], Array]) -> Market:
-    return Market(np.cov(relatives(), rowvar=False))
+def _covariance(relatives: Callable[[], Array]) -> Array:
+    return np.cov(relatives(), rowvar=False)
 
 
 def _history(relatives: Callable[[], Array], seed: int, rounds: int) -> Any:
     return _with_index(relatives()[:rounds])
 
 
-def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
+def _best(market: Callable[[], Array], z: Any, rounds: int) -> float:
     """The best weights under both caps. Days on which the turnover from the index is too large are
     added until there are none."""
     cp = optional("cvxpy")
 
-    covariance = market().covariance
+    covariance = market()
     half = np.linalg.cholesky(covariance / (VARIANCE * covariance.mean())).T
     relatives, index = z["relative"] - 1, z["index"]
     x, days = index.mean(axis=0), [0]
@@ -168,26 +159,11 @@ def _best(market: Callable[[], Market], z: Any, rounds: int) -> float:
 _KNOWN = {"smoothness": "none: the turnover has kinks", "noise": "in the losses: daily returns"}
 
 
-def stream(d: int = 20, name: str = "") -> Stream:
-    """Return the synthetic stream with a number of stocks."""
-    return Stream(
-        name or f"portfolio-d{d}",
-        f"minus the log return of {d} stocks, caps on variance and turnover",
-        partial(problem, partial(synthetic, d)),
-        partial(_draw, d),
-        "a market with three factors",
-        "changing constraints",
-        best=partial(_best, partial(synthetic, d)),
-        known=_KNOWN,
-        family="portfolio",
-    )
-
-
 def recorded(
     name: str, title: str, relatives: Callable[[], Array], days: int, source: str, requires: str
 ) -> Stream:
     """Return the stream of a market whose price relatives come with a package."""
-    market = partial(_listed, relatives)
+    market = partial(_covariance, relatives)
     return Stream(
         name,
         title,
@@ -217,7 +193,17 @@ def _of_the_field(name: str, stocks: int, days: int, years: str) -> Stream:
 
 
 STREAMS = (
-    stream(name="portfolio"),
+    Stream(
+        "portfolio",
+        f"minus the log return of {SIZE} stocks, caps on variance and turnover",
+        partial(problem, synthetic),
+        _draw,
+        "a market with three factors",
+        "changing constraints",
+        best=partial(_best, synthetic),
+        known=_KNOWN,
+        family="portfolio",
+    ),
     recorded(
         "portfolio-sp500",
         "the same for twenty stocks of the S&P 500, 1990 to 2022",
