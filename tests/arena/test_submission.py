@@ -70,11 +70,7 @@ def change(folder, **entries):
     path = folder / submission.FILE
     told = json.loads(path.read_text())
     for name, value in entries.items():
-        (
-            told["entries"][0]
-            if name in told["entries"][0] or name in ("constants", "reported")
-            else told
-        )[name] = value
+        (told["entries"][0] if name in told["entries"][0] else told)[name] = value
     path.write_text(json.dumps(told))
 
 
@@ -88,8 +84,6 @@ def change(folder, **entries):
         ({"stream": "polytope-thin", "data": "x"}, "checksum x; expected"),
         ({"decisions": "../theirs.npy"}, "inside of the submission"),
         ({"decisions": "nothing.npy"}, "no array in a .npy file"),
-        ({"constants": {"loss_lipschitz": 2.0}}, "got loss_lipschitz = 2.0; the stream has 1.0"),
-        ({"reported": {"regret": [0.0, 0.0]}}, "got regret = .*; the decisions give"),
         ({"stream": "noisy-polytope"}, "noisy or bandit feedback"),
     ],
 )
@@ -113,7 +107,6 @@ def test_what_does_not_fit_is_named_and_nothing_is_stored(folder, tmp_path, chan
         ({"origin": "taut"}, "origin: got 'taut'"),
         ({"entries": []}, "no entries"),
         ({"entries": [3]}, "no entries"),
-        ({"entries": [{"constants": [1]}]}, "no entries"),
     ],
 )
 def test_a_file_that_is_no_submission_is_refused(folder, changes, text):

@@ -8,7 +8,7 @@ so that nobody has to trust reported numbers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,6 @@ FORMAT = 1
 FILE = "submission.json"
 OUTSIDE = 1e-6
 """How far a decision may be outside of the domain, relative to the domain's diameter."""
-AGREE = 1e-6
-"""The relative difference up to which a reported number agrees with the computed one."""
 UNITS = 64
 """Units in the last place up to which a constraint value counts as rounding."""
 _TEXTS = ("learner", "origin", "version", "parameters", "variant", "seeds")
@@ -89,8 +87,8 @@ def _scored(stream: Stream) -> Any:
 def check(folder: str | Path) -> Checked:
     """Compute the results of a submission from its decisions, and say what is wrong with it.
 
-    Streams, their versions, the suite, the number of rounds, seeds (by a checksum of the data),
-    constants, the domain, and reported numbers are verified.
+    Streams, their versions, the suite, the number of rounds, seeds (by a checksum of the data) and
+    the domain are verified.
     """
     folder = arguments.path("folder", folder)
     submitted = _read(folder)
@@ -120,7 +118,12 @@ def _read(folder: Path) -> dict[str, Any]:
         )
     wrong = [name for name in _TEXTS if not isinstance(submitted.get(name), str)]
     listed = submitted.get("entries")
-    if wrong or not isinstance(listed, list) or not listed or not _are_objects(listed):
+    if (
+        wrong
+        or not isinstance(listed, list)
+        or not listed
+        or not all(isinstance(entry, dict) for entry in listed)
+    ):
         raise ValueError(
             f"{path}: got no {wrong[0] if wrong else 'entries'}; expected texts for "
             f"{', '.join(_TEXTS)}, and a list of objects called entries"
@@ -138,15 +141,6 @@ def check_names(learner: str, origin: str) -> None:
             f"{what}: got {got!r}; expected a name that taut does not use, so that results are "
             "not confused"
         )
-
-
-def _are_objects(entries: list[Any]) -> bool:
-    """Whether all entries are JSON objects, and so are those inside of them that must be."""
-    return all(
-        isinstance(entry, dict)
-        and all(isinstance(entry.get(name, {}), dict) for name in ("constants", "reported"))
-        for entry in entries
-    )
 
 
 def _checked(folder: Path, submitted: Mapping[str, Any], entry: Mapping[str, Any]) -> Result:
@@ -183,10 +177,8 @@ def _checked(folder: Path, submitted: Mapping[str, Any], entry: Mapping[str, Any
             f"data: got the checksum {str(entry['data'])[:12]}; expected {expected[:12]}, that of "
             f"the seeds {submitted['seeds']!r}: other seeds or other data were played"
         )
-    _check_constants(stream, entry.get("constants", {}))
     _check_domain(stream, decisions)
     measured = measure(stream, data, decisions)
-    _check_reported(measured, entry.get("reported", {}))
     return Result(
         stream=stream.name,
         stream_version=stream.version,
@@ -214,18 +206,6 @@ def _decisions(path: Path, folder: Path) -> Array:
     return np.asarray(decisions, float)
 
 
-def _check_constants(stream: Stream, constants: Mapping[str, float]) -> None:
-    """Refuse constants that are not those of the stream: a method may not be told more."""
-    known = stream.problem.constants
-    for name, value in constants.items():
-        right = getattr(known, name, None)
-        if right is None or not np.isclose(float(value), float(right), rtol=1e-9):
-            raise ValueError(
-                f"constants: got {name} = {value}; the stream has {right}. Name the changed "
-                "constant in the variant and leave it out here"
-            )
-
-
 def _check_domain(stream: Stream, decisions: Array) -> None:
     domain = stream.rows.domain
     flat = decisions.reshape(-1, *decisions.shape[2:])
@@ -236,17 +216,6 @@ def _check_domain(stream: Stream, decisions: Array) -> None:
             f"decisions: got one that is {away:.3g} outside of the domain; expected decisions in "
             f"{domain!r}"
         )
-
-
-def _check_reported(measured: Mapping[str, Array], reported: Mapping[str, Sequence[float]]) -> None:
-    for name, column in reported.items():
-        arguments.one_of("reported", name, tuple(measured))
-        right = measured[name]
-        scale = AGREE * np.maximum(1.0, np.abs(right))
-        if len(column) != len(right) or np.any(np.abs(np.asarray(column, float) - right) > scale):
-            raise ValueError(
-                f"reported: got {name} = {list(column)}; the decisions give {right.tolist()}"
-            )
 
 
 def add_submission(folder: str | Path, submission: str | Path) -> tuple[Result, ...]:

@@ -1,5 +1,4 @@
-"""Commands of the arena: list the streams, run the contest, report it, and add results from
-elsewhere."""
+"""Commands of the arena: run the contest, report it, and add results from elsewhere."""
 
 from __future__ import annotations
 
@@ -29,37 +28,6 @@ def _names(values: list[str] | None) -> list[str] | None:
         if values is None
         else [name.strip() for value in values for name in value.split(",") if name.strip()]
     )
-
-
-@app.command(cls=WithJax)
-def streams(json_out: Json = False) -> None:
-    """List the streams with their setting, comparator and source."""
-    from ..arena import STREAMS
-
-    if json_out:
-        rows = [
-            {
-                "name": stream.name,
-                "title": stream.title,
-                "setting": stream.setting,
-                "comparator": stream.comparator,
-                "known": dict(stream.known),
-                "source": stream.source,
-                "longest": stream.longest,
-                "missing": stream.missing(),
-            }
-            for stream in STREAMS.values()
-        ]
-        typer.echo(json.dumps(rows, indent=1))
-        return
-    from ..display import Grid
-
-    columns = ("stream", "setting", "what is decided")
-    shown = []
-    for stream in STREAMS.values():
-        missing = f" (not there: {stream.missing()})" if stream.missing() else ""
-        shown.append((stream.name, stream.setting, f"{stream.title}{missing}"))
-    typer.echo(Grid(columns, tuple(shown), left=columns))
 
 
 @app.command(cls=WithJax)

@@ -30,7 +30,7 @@ class _InOrder(TyperGroup):
 
 ORDER = (
     *("run", "certify", "plot", "compare", "recommend", "learners", "bound"),
-    *("reproduce", "figures", "arena"),
+    *("reproduce", "arena"),
 )
 """The commands in the order in which help lists them."""
 
@@ -353,35 +353,13 @@ def reproduce(
 ) -> None:
     """Run the experiments of the paper and judge its claims.
 
-    The figures and a report are written as well.
+    The figures and a report are written as well; finished experiments are not simulated again.
     """
     from ..paper.reproduce import run_all
 
     result = run_all(experiment, out, quick, seeds, tuple(map(str, demand or ())), quiet=json_out)
     if json_out:
         _say(result)
-
-
-@app.command(cls=WithJax)
-def figures(
-    folder: Annotated[Path, typer.Argument(help="The output folder of `taut reproduce`.")] = Path(
-        "reproduction"
-    ),
-    json_out: Json = False,
-) -> None:
-    """Draw the figures of stored results again.
-
-    The report is written again as well. Nothing is simulated.
-    """
-    from ..paper.figures import draw_all
-    from ..paper.report import write_report
-
-    paths = [str(path) for path in draw_all(folder)]
-    paths.append(str(write_report(folder)))
-    if json_out:
-        _say(paths)
-    else:
-        typer.echo("\n".join(paths))
 
 
 for _command in (commands.run, commands.compare, commands.certify, commands.plot):

@@ -12,14 +12,10 @@ from ..learners import LEARNERS, Card, Learner
 from .checks import Check, checks_for
 from .playing import applies, name_of, quick_compilation
 from .problems import PROBLEMS, KnownProblem
-from .side_by_side import check_seeds_side_by_side_in_all_games
 
 
 def check_learner(
-    method: Card | Learner | str,
-    problems: Sequence[KnownProblem] = PROBLEMS,
-    *,
-    all_games: bool = False,
+    method: Card | Learner | str, problems: Sequence[KnownProblem] = PROBLEMS
 ) -> None:
     """Run every check on a method; raise one AssertionError that lists the checks that failed.
 
@@ -32,9 +28,6 @@ def check_learner(
             see more.
         problems: the problems to play; by default those of `taut.testing.PROBLEMS` to which the
             card applies.
-        all_games: whether seeds are played side by side and alone in all 350 combinations of the
-            form of constraints, the size of decisions, the number of seeds and the float type,
-            which takes many minutes, instead of in seven that have each of these once.
 
     The checks compute in 64 bits, whatever precision JAX is set to.
 
@@ -46,8 +39,7 @@ def check_learner(
     if isinstance(method, Learner):
         problems = problems[:1]
     failed = {}
-    checks = [*checks_for(card), *([check_seeds_side_by_side_in_all_games] if all_games else [])]
-    for check in checks:
+    for check in checks_for(card):
         if isinstance(method, Learner) and check.__name__ in _NEEDS_CARD:
             continue
         try:

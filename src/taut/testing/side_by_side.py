@@ -132,11 +132,6 @@ def check_seeds_side_by_side(card: Card, problems: Sequence[KnownProblem]) -> No
     check_games(card, GAMES)
 
 
-def check_seeds_side_by_side_in_all_games(card: Card, problems: Sequence[KnownProblem]) -> None:
-    """The same with every combination of form, size, number of seeds and float type."""
-    check_games(card, ALL_GAMES)
-
-
 def check_games(card: Card, games: Iterable[Game]) -> None:
     """Play each game side by side and alone, and the first one with several learners in a call."""
     made_for_problem = bool(inspect.signature(card.make).parameters)
