@@ -261,7 +261,7 @@ def _lowest(region: Region, element: Element, planes: _Planes) -> tuple[Array, f
     are weights of a mean of planes, which the group's loss is not below.
     """
     pool, program = region.pool_of(element), region.exact or region.outer
-    cuts, offsets = pool.cuts()
+    cuts, offsets = pool.rows()
     program.set_cuts(np.vstack([cuts, planes.slopes]), np.append(offsets, planes.offsets))
     count, added = len(cuts), len(planes.offsets)
     which = np.concatenate([np.zeros(count, int), planes.groups])

@@ -10,14 +10,14 @@ after finitely many tangents; for smooth constraints it converges quadratically.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ...engine import Array
 from ...problem.feasibility import NoFeasibleDecision
-from .objective import Blocks, Element, Taylor, relative_gap, worst_rounds
+from .objective import Blocks, Element, Taylor, relative_gap
 from .program import Infeasible, Level, Program, ProvenMinimiser, Quadratic, Unbounded
 from .result import NoInterior, NotCertified
 from .scaling import FIXED, Key, ScaledConstraints, Tangent
@@ -60,20 +60,27 @@ class Minimum(NamedTuple):
     """What the active constraints add to the curvature of the next polynomial; None if nothing."""
 
 
-@dataclass
-class Pool:
-    """Tangents as cuts of unit length, each with the time at which it was last used."""
+@dataclass(eq=False)
+class Cut:
+    """A tangent of unit length."""
 
-    size: int
-    keys: list[Key] = field(default_factory=list)
-    slopes: list[Array] = field(default_factory=list)
-    offsets: list[float] = field(default_factory=list)
-    lengths: list[float] = field(default_factory=list)
-    hessians: list[Array | None] = field(default_factory=list)
-    used: list[int] = field(default_factory=list)
-    marks: list[Any] = field(default_factory=list)
+    key: Key
+    slope: Array
+    offset: float
+    length: float
+    """By which the tangent was divided."""
+    hessian: Array | None
+    mark: tuple[Any, ...]
     """What two cuts that are the same up to rounding have in common."""
-    clock: int = 0
+    used: int
+    """The time at which it last had a multiplier."""
+
+
+class Pool:
+    """The cuts that are known."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.cuts, self.clock = size, list[Cut](), 0
 
     def add(self, tangent: Tangent) -> bool:
         """Keep a tangent, unless it is known already."""
@@ -84,44 +91,43 @@ class Pool:
             length = 1.0  # 0 @ u <= -value: no point satisfies it, and the solver will say so
         slope, offset = tangent.slope / length, tangent.offset / length
         mark = (tangent.key, *np.round(np.append(slope, offset), 12).tolist())
-        if mark in self.marks:
-            return False
-        self.marks.append(mark)
-        self.keys.append(tangent.key)
-        self.slopes.append(slope)
-        self.offsets.append(offset)
-        self.lengths.append(length)
-        self.hessians.append(None if tangent.hessian is None else tangent.hessian / length)
-        self.used.append(self.clock)
+        for cut in self.cuts:
+            if cut.mark == mark:
+                return False
+        hessian = None if tangent.hessian is None else tangent.hessian / length
+        self.cuts.append(Cut(tangent.key, slope, offset, length, hessian, mark, self.clock))
         return True
 
-    def cuts(self) -> tuple[Array, Array]:
-        """Cuts and offsets."""
-        return np.asarray(self.slopes).reshape(-1, self.size), np.asarray(self.offsets, float)
+    def rows(self) -> tuple[Array, Array]:
+        """Slopes and offsets of all cuts."""
+        slopes = np.zeros((len(self.cuts), self.size))
+        offsets = np.zeros(len(self.cuts))
+        for i, cut in enumerate(self.cuts):
+            slopes[i], offsets[i] = cut.slope, cut.offset
+        return slopes, offsets
 
     def active(self, rounds: int, newest: bool = False) -> Array | None:
         """Which cuts belong to the first `rounds` rounds, or are the last ones of their constraint
         and round among these; None means all."""
-        marks = np.asarray([number < rounds for _, number in self.keys], bool)
-        if newest:
-            last = {key: i for i, key in enumerate(self.keys)}
-            marks &= np.asarray([last[key] == i for i, key in enumerate(self.keys)], bool)
-        return None if marks.all() else marks
+        active, last = np.zeros(len(self.cuts), bool), dict[Key, int]()
+        for i, cut in enumerate(self.cuts):
+            active[i] = cut.key[1] < rounds
+            if newest and cut.key in last:
+                active[last[cut.key]] = False
+            last[cut.key] = i
+        return None if active.all() else active
 
     def mark_used(self, multipliers: Array) -> None:
         """Note which cuts have multipliers."""
         for i in np.flatnonzero(multipliers > USED * multipliers.max(initial=0)):
-            self.used[i] = self.clock
+            self.cuts[i].used = self.clock
 
     def prune(self, limit: int) -> None:
         """Drop the cuts that were used longest ago until `limit` are left."""
         self.clock += 1
-        if len(self.keys) <= limit:
-            return
-        keep = np.sort(np.argsort(np.asarray(self.used), kind="stable")[-limit:])
-        for name in ("keys", "slopes", "offsets", "lengths", "hessians", "used", "marks"):
-            values = getattr(self, name)
-            setattr(self, name, [values[i] for i in keep])
+        if len(self.cuts) > limit:
+            used = np.array([cut.used for cut in self.cuts])
+            self.cuts = [self.cuts[i] for i in np.sort(np.argsort(used, kind="stable")[-limit:])]
 
 
 class Region:
@@ -237,7 +243,7 @@ class Region:
     ) -> ProvenMinimiser:
         """The minimiser of a program with the element's tangents; see `Program.minimise`."""
         pool = self.pool_of(element)
-        program.set_cuts(*pool.cuts())
+        program.set_cuts(*pool.rows())
         try:
             minimiser = program.minimise(curvature, slope, active, thorough)
         except Infeasible:
@@ -259,9 +265,9 @@ class Region:
             )
         ]
         used = NEGLIGIBLE_CURVATURE * minimiser.cuts.max(initial=0)
-        for multiplier, hessian in zip(minimiser.cuts, pool.hessians, strict=True):
-            if multiplier > used and hessian is not None:
-                parts.append(np.clip(multiplier * hessian, -HUGE, HUGE))
+        for multiplier, cut in zip(minimiser.cuts, pool.cuts, strict=True):
+            if multiplier > used and cut.hessian is not None:
+                parts.append(np.clip(multiplier * cut.hessian, -HUGE, HUGE))
         if not parts:
             return None
         curvature = np.sum(parts, axis=0)
@@ -272,8 +278,8 @@ class Region:
         """The minimiser with its multipliers by constraint, given those of the pool's cuts."""
         weights: dict[Key, float] = {}
         for i in np.flatnonzero(cuts).tolist():
-            key = pool.keys[i]
-            weights[key] = weights.get(key, 0.0) + float(cuts[i]) / pool.lengths[i]
+            key, length = pool.cuts[i].key, pool.cuts[i].length
+            weights[key] = weights.get(key, 0.0) + float(cuts[i]) / length
         for i, multiplier in enumerate(minimiser.quadratics):
             key = int(self.structure.quadratic[i]), FIXED
             weights[key] = weights.get(key, 0.0) + float(multiplier) / self.sizes[i]
@@ -340,10 +346,11 @@ class Region:
     def worst(self, element: Element, u: Array) -> tuple[Array, Array]:
         """The constraints at `u` and their rounds, (block, constraint); of each block the largest
         values."""
-        if self.varying:
-            return worst_rounds(self.constraints, self.blocks, element, u)
-        values = self.constraints.values(u)[None]
-        return values, np.full(values.shape, FIXED)
+        if not self.varying:
+            values = self.constraints.values(u)[None]
+            return values, np.full(values.shape, FIXED)
+        parts = [self.constraints.worst(u, block) for block in self.blocks.of(element)]
+        return np.stack([highest for highest, _ in parts]), np.stack([at for _, at in parts])
 
     def mistaken(self, u: Array) -> Array:
         """Constraints whose values at `u` are not those of the affine or quadratic function
@@ -425,8 +432,8 @@ class Region:
         rows = weights[self.structure.affine[self.row_of]] / self.lengths
         best = LeastViolation(np.zeros(self.scaling.size), np.inf, -np.inf)
         for _ in range(VIOLATION_STEPS):
-            self.outer.set_cuts(*pool.cuts())
-            cuts = weights[[i for i, _ in pool.keys]] / np.asarray(pool.lengths)
+            self.outer.set_cuts(*pool.rows())
+            cuts = np.array([weights[cut.key[0]] / cut.length for cut in pool.cuts], float)
             level = Level(rows, cuts)
             minimiser = self.outer.least_violation(level, pool.active(element.rounds))
             least = self.scaling.least_change(minimiser.slope[None], np.zeros_like(best.u)[None])[0]

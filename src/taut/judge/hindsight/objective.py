@@ -22,7 +22,7 @@ import numpy as np
 from ...engine import Array
 from ...problem.problem import Problem
 from ...problem.streams import Stream
-from .scaling import ScaledConstraints, ScaledLoss, Scaling, as_double, sample_points
+from .scaling import ScaledLoss, Scaling, as_double, sample_points
 from .structure import loss_kind, refuse_concave_loss
 from .tolerances import MISFIT
 
@@ -219,16 +219,3 @@ class Objective:
             if common is not None:
                 break  # all have the same Hessian
         return polynomials
-
-
-def worst_rounds(
-    constraints: ScaledConstraints, blocks: Blocks, element: Element, u: Array
-) -> tuple[Array, Array]:
-    """The largest value of every constraint in every block of the element's rounds, and its round:
-    arrays (block, constraint)."""
-    values, rounds = [], []
-    for block in blocks.of(element):
-        highest, where = constraints.worst(u, block)
-        values.append(highest)
-        rounds.append(np.minimum(block.start + where, block.stop - 1))
-    return np.stack(values), np.stack(rounds)

@@ -268,8 +268,8 @@ class ScaledConstraints:
         ]
 
     def worst(self, u: Array, block: Block) -> tuple[Array, Array]:
-        """Return for each constraint the largest value at `u` over a block's rounds, and where it
-        is."""
+        """Return for each constraint the largest value at `u` over a block's rounds, and in which
+        round it is."""
         x, rounds = self.scaling.decisions(u[None]), len(jax.tree.leaves(block.data)[0][0])
         width = rounds
         while width > 1 and width * self._evaluation.count(x, block.data) > NUMBERS:
@@ -282,7 +282,8 @@ class ScaledConstraints:
             highest.append(np.max(values, axis=0))
             where.append(start + np.argmax(values, axis=0))
         best = np.argmax(highest, axis=0)[None]
-        return tuple(np.take_along_axis(np.stack(a), best, axis=0)[0] for a in (highest, where))
+        largest, at = (np.take_along_axis(np.stack(a), best, axis=0)[0] for a in (highest, where))
+        return largest, np.minimum(block.start + at, block.stop - 1)  # padding repeats the last one
 
 
 class Tangent(NamedTuple):
