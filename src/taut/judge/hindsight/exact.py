@@ -20,7 +20,7 @@ from .feasible_set import Proof, Region
 from .first_order import FEW_PASSES, LARGE, solve_by_first_order
 from .objective import Element, Objective, Taylor, relative_gap
 from .program import Level
-from .result import Found, NotCertified
+from .result import Hindsight, NotCertified, of_elements
 from .scaling import ScaledConstraints, Scaling, sample_points
 from .structure import (
     fixed_structure,
@@ -73,7 +73,7 @@ def solve(
     ends: tuple[int, ...],
     tolerance: float,
     rng: np.random.Generator,
-) -> Found:
+) -> Hindsight:
     """The best fixed decisions for all seeds and prefixes (`ends`, ascending), each proven."""
     own = simplified(problem.constraints)
     scaling = Scaling.measured(problem, own, stream, ends, rng)
@@ -110,8 +110,7 @@ def solve(
         name = f"clarabel, {objective.kind} objective"
     elif planes:
         name = f"cutting planes + clarabel ({planes} iterations)"
-    decision, loss, gap, violation, multipliers = map(np.asarray, zip(*columns, strict=True))
-    return Found(decision, loss, gap, violation, multipliers, name, float(scaling.loss_unit))
+    return of_elements(columns, stream.seeds, name, float(scaling.loss_unit))
 
 
 def _search(objective: Objective, region: Region, element: Element, tolerance: float) -> State:
@@ -315,5 +314,5 @@ def _certified(
             "without interior can be the reason, because its multipliers need not exist"
         )
     unit = float(objective.scaling.loss_unit)
-    decision = objective.scaling.flat_decision(state.u)
+    decision = objective.scaling.decisions(state.u[None])[0, 0]
     return decision, unit * value * rounds, gap, worst, unit * multipliers / region.units * rounds

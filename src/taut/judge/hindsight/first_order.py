@@ -35,7 +35,7 @@ from ...problem.problem import Problem
 from ...problem.programs import Programs, programs_of
 from ...problem.streams import Stream
 from .objective import relative_gap
-from .result import Found, NotCertified
+from .result import Hindsight, NotCertified, of_elements
 from .scaling import Scaling, as_double, sample_points
 from .structure import refuse_loss_below_tangent, simplified
 from .tolerances import ALLOWED_EXCESS, FEASIBLE
@@ -115,7 +115,7 @@ def solve_by_first_order(
     tolerance: float,
     rng: np.random.Generator,
     most: int = PASSES,
-) -> Found:
+) -> Hindsight:
     """Return the best fixed decisions for all seeds and prefixes (`ends`, ascending), each with a
     proven gap.
 
@@ -132,7 +132,7 @@ def solve_by_first_order(
     scaling = Scaling.measured(problem, constraints, stream, ends, rng)
     unit = float(scaling.loss_unit)
     everyone = stream.block(0, ends[-1])
-    found, passes = [], 0
+    columns, passes = [], 0
     for seed in range(stream.seeds):
         u: Array = np.zeros(scaling.size)
         for end in ends:
@@ -148,20 +148,16 @@ def solve_by_first_order(
                 )
             _check_convex(element, best, sample_points(scaling, rng, 1 + WITNESSES)[1:])
             u, passes = best.u, max(passes, took)
-            found.append(
+            columns.append(
                 (
-                    scaling.flat_decision(u),
+                    scaling.decisions(u[None])[0, 0],
                     unit * end * best.value,
                     best.gap,
                     worst,
                     unit * end * _by_constraint(best.multipliers) / scaling.units,
                 )
             )
-    decision, loss, gap, violation, multipliers = (
-        np.asarray(column) for column in zip(*found, strict=True)
-    )
-    name = f"first-order ({passes * STEPS} steps)"
-    return Found(decision, loss, gap, violation, multipliers, name, unit)
+    return of_elements(columns, stream.seeds, f"first-order ({passes * STEPS} steps)", unit)
 
 
 class _Best(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,32 +15,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The best fixed decision of each element (seed, prefix), flat; totals, not means."""
-
-    decision: Array
-    loss: Array
-    gap: Array
-    violation: Array
-    multipliers: Array
-    solver: str
-    unit: float
-    """See `Hindsight.unit`."""
-
-    @property
-    def slack(self) -> Array:
-        """How far each loss can be above the smallest one."""
-        return self.gap * np.maximum(self.unit, np.abs(self.loss))
-
-
-@dataclass(frozen=True)
 class Hindsight:
     """The best feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes
     were given.
 
-    A comparator that moves has one decision per round ("per-round") or per segment ("shifting"):
-    the dim `round` or `segment` of `decision` and `violation` then stands in the place of `prefix`,
-    while `loss`, `gap` and `path_length` are totals.
+    The comparator "per-round" has one decision per round: the dim `round` of `decision` and
+    `violation` then stands in the place of `prefix`, while `loss`, `gap` and `path_length` are
+    totals.
     """
 
     decision: Array
@@ -56,7 +38,7 @@ class Hindsight:
     solver: str
     prefixes: tuple[int, ...] | None = None
     comparator: str = "fixed"
-    """ "fixed", "per-round" or "shifting"."""
+    """ "fixed" or "per-round"."""
     path_length: Array | None = None
     """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for
     "fixed"."""
@@ -75,6 +57,19 @@ class Hindsight:
     def __getstate__(self) -> dict[str, Any]:
         """Leave the problem out of copies and pickles."""
         return {**vars(self), "problem": None}
+
+
+def of_elements(
+    columns: Sequence[tuple[Any, ...]], seeds: int, solver: str, unit: float
+) -> Hindsight:
+    """The best decisions for all seeds and prefixes, given decision, loss, gap, violation and
+    multipliers of each pair, seed by seed."""
+    parts = []
+    for column in zip(*columns, strict=True):
+        values = np.asarray(column)
+        parts.append(values.reshape(seeds, -1, *values.shape[1:]))
+    decision, loss, gap, violation, multipliers = parts
+    return Hindsight(decision, loss, gap, violation, multipliers, solver, unit=unit)
 
 
 class NotCertified(RuntimeError):
