@@ -11,10 +11,9 @@ from ...display import latex as tex, markdown as cell, markdown_code
 from ...engine import VERSION
 from ...judge.over_seeds import Interval, clear_winner
 from .. import results as stored
-from ..entries import THEORY
 from ..registry import STREAMS
 from ..results import Result
-from ..score import Board, Standing, boards_of, leaderboard, sensitivity
+from ..score import Board, boards_of, leaderboard
 from .board import Costs, cells, groups, row_of
 
 TOLERANCE = 1e-3
@@ -23,23 +22,24 @@ regret."""
 
 
 def markdown(folder: Path) -> str:
-    """Return the page for the documentation, without its introduction: leaderboards, the best of
-    the grid, how the leader depends on choices, and streams."""
+    """Return the page for the documentation, without its introduction: leaderboards with one
+    learner of each family, and the streams."""
     results = stored.read_all(folder)
-    boards, tuned = boards_of(results), boards_of(results, tuned=True)
+    boards, costs = boards_of(results), Costs(folder)
     seeds = max(result.seeds for result in results.values())
     longest = max(board.horizon for board in boards)
     broken = sum(len(result.broken) for result in results.values())
     bounded = sum(len(result.bounds) for result in results.values())
+    played = {board.stream.name for board in boards}
+    left_out = ", ".join(markdown_code(name) for name in STREAMS if name not in played)
     lines = [
         f"Version {VERSION}: {len(results)} cells, {len(boards)} streams, up to {longest} rounds, "
         f"{seeds} seeds. {bounded} bounds were checked, {broken} were exceeded."
-        f"{_not_played(boards)}",
+        + (f" This run does not have the streams {left_out}." if left_out else ""),
         "",
     ]
-    best, costs = dict(groups(tuned)), Costs(folder)
     for title, group in groups(boards):
-        lines += _section(title, group, best[title], costs)
+        lines += _section(title, group, costs)
     lines += [
         "## Streams",
         "",
@@ -61,56 +61,30 @@ def markdown(folder: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _not_played(boards: tuple[Board, ...]) -> str:
-    """A sentence about the streams without results; empty if there are none."""
-    played = {board.stream.name for board in boards}
-    names = [markdown_code(name) for name in STREAMS if name not in played]
-    return f" This run does not have the streams {', '.join(names)}." if names else ""
-
-
-def _section(
-    title: str, group: tuple[Board, ...], tuned: tuple[Board, ...], costs: Costs
-) -> list[str]:
-    """One leaderboard: representatives of families first, then everybody."""
-    names = ", ".join(markdown_code(board.stream.name) for board in group)
+def _section(title: str, group: tuple[Board, ...], costs: Costs) -> list[str]:
+    """One leaderboard with the representatives of families."""
     table = leaderboard(group)
     votes = len(set(table.families))
-    lines = [f"### {title[0].upper()}{title[1:]}", "", f"Streams: {names}.", ""]
-    head = [f"| {' | '.join(DOCUMENTED)} |", "|---:|---|" + "---:|" * (len(DOCUMENTED) - 2)]
-    representatives = [standing for standing in table.standings if standing.headline]
-    lines += [*head, *(_row(standing, title, group, costs) for standing in representatives), ""]
+    lines = [
+        f"### {title[0].upper()}{title[1:]}",
+        "",
+        f"Streams: {', '.join(markdown_code(board.stream.name) for board in group)}.",
+        "",
+        f"| {' | '.join(DOCUMENTED)} |",
+        "|---:|---|" + "---:|" * (len(DOCUMENTED) - 2),
+    ]
+    for standing in table.standings:
+        if standing.headline:
+            texts = cells(row_of(standing, title, group, costs))
+            texts["learner"] = markdown_code(texts["learner"])
+            lines.append(f"| {' | '.join(texts[name] for name in DOCUMENTED)} |")
+    lines.append("")
     if len(table.ranked) > 1:
         lines += [
             f"Mean ranks are over {votes} famil{'y' if votes == 1 else 'ies'} of streams; two of "
             "them differ if they are more "
             f"than {table.difference:.2f} apart (Nemenyi's critical difference). The hypothesis "
             f"that all learners are alike has p = {table.friedman:.2g} (Friedman).",
-            "",
-        ]
-    lines += ["<details markdown><summary>All learners</summary>", "", *head]
-    lines += [
-        *(_row(standing, title, group, costs) for standing in table.standings),
-        "",
-        "</details>",
-        "",
-    ]
-    grid = any(line.result.variant != THEORY for board in tuned for line in board.lines)
-    chosen = leaderboard(tuned).ranked[:5] if grid else ()
-    shown = ", ".join(
-        f"{markdown_code(standing.learner)} {100 * standing.score.mean:.1f}" for standing in chosen
-    )
-    if shown:
-        lines += [f"With the best of the grid, chosen in hindsight: {shown}.", ""]
-    ways = sensitivity(group)
-    if ways:
-        lines += [
-            "<details markdown><summary>Does the leader depend on our choices?</summary>",
-            "",
-            f"| choice | leader | place of {markdown_code(ways[0][1])} |",
-            "|---|---|---:|",
-            *(f"| {cell(way)} | {markdown_code(name)} | {place} |" for way, name, place in ways),
-            "",
-            "</details>",
             "",
         ]
     return lines
@@ -215,12 +189,6 @@ DOCUMENTED = (
     "streams",
 )
 """Columns in the documentation."""
-
-
-def _row(standing: Standing, title: str, group: tuple[Board, ...], costs: Costs) -> str:
-    texts = cells(row_of(standing, title, group, costs))
-    texts["learner"] = markdown_code(standing.learner)
-    return f"| {' | '.join(texts[name] for name in DOCUMENTED)} |"
 
 
 def _tex_cell(result: Result, quantity: str, winner: bool) -> str:
