@@ -108,7 +108,7 @@ def test_dispatch_shows_running_means_and_says_when_nothing_is_violated():
 
 def test_bounds_are_dashed_in_the_colour_of_what_they_bound():
     data = DATA["theory"]
-    axes = theory.clipped(data).axes[1]
+    axes = theory.growth(data, theory.CLIPPED).axes[1]
     measured = line(axes, "\u03b2 = 1/4")
     bound = data["bound_violation"].sel(case="theorem-1-0.25").values
     (dashed,) = [one for one in axes.lines if np.array_equal(one.get_ydata(), bound)]
@@ -214,8 +214,3 @@ def test_matplotlib_waits_until_it_is_needed_and_pyplot_is_never_loaded():
     subprocess.run(
         [sys.executable, "-c", code], check=True, cwd=stored.Path(stored.__file__).parent
     )
-
-
-def test_a_wrong_rule_is_named():
-    with pytest.raises(ValueError, match="rule: got 'theirs'"):
-        paper.sums(DATA["toy"], "theirs")

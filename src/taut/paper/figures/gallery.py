@@ -95,7 +95,7 @@ GALLERY = (
         "theory-clipped",
         "Theorem 1 and Lemma 1: growth and bounds",
         "theory",
-        theory.clipped,
+        partial(theory.growth, panels=theory.CLIPPED, width=4.6, height=2.7, columns=2),
         "Clipped-OGD with the scale-aware rule, \u03b2 from light to dark. Solid lines are "
         "measured values, dashed lines of the same colour their explicit bounds. A larger \u03b2 "
         "gives less violation and more regret: compare the order of the curves in (a) with that "
@@ -107,7 +107,7 @@ GALLERY = (
         "theory-regret",
         "Theorem 1 and Proposition 3: regret with the paper's step",
         "theory",
-        theory.regret,
+        partial(theory.growth, panels=theory.REGRET, width=4.6),
         "Clipped-OGD with the step that the paper prints, \u03b2 from light to dark. In (a) losses "
         "are random. There the learner can do better than every fixed decision, because it may "
         "leave the feasible set, so regret can be negative and says little about the rate. In (b) "
@@ -119,7 +119,7 @@ GALLERY = (
         "theory-strong",
         "Theorem 2 and Proposition 1",
         "theory",
-        theory.strong,
+        partial(theory.growth, panels=theory.STRONG, width=3.4),
         "(a), (b) Strongly convex losses. T is on a logarithmic axis, on which O(log T) is a "
         "straight line; regret should stay below the dashed bound. Regret can be negative, because "
         "a learner can leave the feasible set and can adapt to the losses, which the best fixed "
@@ -133,7 +133,7 @@ GALLERY = (
         "theory-baselines",
         "Propositions 4 and 5",
         "theory",
-        theory.baselines,
+        partial(theory.growth, panels=theory.BASELINES, width=4.4),
         "The earlier methods with the clipped Lagrangian. Solid lines are the clipped violation, "
         "dashed lines its explicit bound. If a solid line is steeper than its dashed line, the "
         "asymptotic rate is not reached at these horizons.",

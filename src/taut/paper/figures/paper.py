@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import arguments
 from ...plots.style import curve, label_panels, legend_below, log_axis, new_figure, styled
 from ..datasets import names, title_of
 from .style import look
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-RULES = ("paper", "scale-aware")
 _BETAS = (("half", "1/2"), ("two-thirds", "2/3"))
 _SUMS = (
     ("violation", "clipped violation", "\u03a3\u209c [g(x\u209c)]\u208a"),
@@ -40,7 +38,6 @@ def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    arguments.one_of("rule", rule, RULES)
     figure, panels = new_figure(2, narrow, width=4.1, height=3.6)
     ours, radius = "clipped" if rule == "paper" else "scaled", float(data.attrs["radius"])
     shown = [name for name in names(data) if name.startswith(("ogd", "a-ogd", ours))]
@@ -125,7 +122,6 @@ def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Fig
     Lines are means over the sequences and shaded areas their range. An axis is logarithmic if all
     values are positive and differ by more than a factor of 30.
     """
-    arguments.one_of("rule", rule, RULES)
     quantities = [
         entry for entry in _SUMS if entry[0] in data
     ]  # single constraints are summed only where there are several
@@ -173,7 +169,6 @@ def shown(present: list[str], rule: str) -> list[str]:
 def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Figure:
     """Draw Fig. 3: demand, violation per round of all learners and of Clipped-OGD alone, and
     running average cost."""
-    arguments.one_of("rule", rule, RULES)
     figure, panels = new_figure(4, narrow, width=2.85, height=2.7)
     ours = [
         name for name in names(data) if name.startswith("clipped" if rule == "paper" else "scaled")

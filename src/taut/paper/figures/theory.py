@@ -9,7 +9,7 @@ same colour; larger beta is darker.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -63,71 +63,54 @@ _VARIANTS = {
 }
 
 
-@styled
-def clipped(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw Theorem 1 with Propositions 2 and 3 on the toy problem, and Lemma 1 with a smooth
-    constraint."""
-    figure, panels = new_figure(4, narrow, width=4.6, height=2.7, columns=2)
-    toy, smooth = cases(data, "theorem-1-"), cases(data, "lemma-1-")
-    for axes, quantity, chosen in zip(
-        panels, ("regret", "violation", "squared", "peak"), (toy, toy, toy, smooth), strict=True
-    ):
-        _growth(axes, data, quantity, chosen, "clipped")
-    label_panels(
-        panels,
-        [
-            "regret: Theorem 1",
-            "clipped violation: Propositions 2, 3",
-            "squared violation: Theorem 1",
-            "largest violation of a round: Lemma 1",
-        ],
-    )
-    legend_below(figure, panels, narrow, _key())
-    return figure
+class Panel(NamedTuple):
+    """The growth of a quantity in all cases whose names begin with a prefix."""
+
+    title: str
+    quantity: str
+    prefix: str
+    family: str = "clipped"
+    log: bool = True
+    """Whether the vertical axis is logarithmic."""
+    slope: bool = False
+    """Whether a dotted line shows the exponent that theory allows."""
+
+
+CLIPPED = (
+    Panel("regret: Theorem 1", "regret", "theorem-1-"),
+    Panel("clipped violation: Propositions 2, 3", "violation", "theorem-1-"),
+    Panel("squared violation: Theorem 1", "squared", "theorem-1-"),
+    Panel("largest violation of a round: Lemma 1", "peak", "lemma-1-"),
+)
+REGRET = (
+    Panel("regret, random losses", "regret", "paper-step-"),
+    Panel("regret, worst-case losses", "regret", "worst-case-"),
+)
+STRONG = (
+    Panel("regret: Theorem 2", "regret", "theorem-2", "strong", log=False),
+    Panel("clipped violation: Theorem 2", "violation", "theorem-2", "strong"),
+    Panel("largest violation: Prop. 1", "peak", "proposition-1", slope=True),
+)
+BASELINES = (
+    Panel("OGD clipped: Proposition 4", "violation", "proposition-4", "ogd"),
+    Panel("A-OGD clipped: Proposition 5", "violation", "proposition-5-", "a-ogd"),
+)
 
 
 @styled
-def regret(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw the regret of Theorem 1 and Proposition 3 with the paper's step, on random and on
-    worst-case losses."""
-    figure, panels = new_figure(2, narrow, width=4.6)
-    for axes, prefix in zip(panels, ("paper-step-", "worst-case-"), strict=True):
-        _growth(axes, data, "regret", cases(data, prefix), "clipped")
-    label_panels(panels, ["regret, random losses", "regret, worst-case losses"])
-    legend_below(figure, panels, narrow, _key())
-    return figure
+def growth(
+    data: xarray.Dataset, panels: Sequence[Panel], narrow: bool = False, **size: Any
+) -> Figure:
+    """Draw one panel per quantity; `size` is that of a panel, as in `new_figure`."""
+    from matplotlib.lines import Line2D
 
-
-@styled
-def strong(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw regret and violation of Theorem 2, and the largest violation of Proposition 1 with a
-    temperature."""
-    figure, panels = new_figure(3, narrow, width=3.4)
-    second = cases(data, "theorem-2")
-    for axes, quantity in zip(panels, ("regret", "violation"), strict=False):
-        _growth(axes, data, quantity, second, "strong", log=quantity != "regret")
-    _growth(panels[2], data, "peak", cases(data, "proposition-1"), "clipped")
-    for case in cases(data, "proposition-1"):
-        selected = data.sel(case=case)
-        horizon, first = data["horizon"].values, float(selected["peak"].mean("seed")[0])
-        guide = first * (horizon / horizon[0]) ** float(selected["theory_peak"])
-        text = f"slope {fraction(float(selected['theory_peak']))}"
-        panels[2].plot(horizon, guide, ":", color="#555555", linewidth=1.2, label=text)
-    label_panels(
-        panels, ["regret: Theorem 2", "clipped violation: Theorem 2", "largest violation: Prop. 1"]
-    )
-    legend_below(figure, panels, narrow, _key())
-    return figure
-
-
-@styled
-def baselines(data: xarray.Dataset, narrow: bool = False) -> Figure:
-    """Draw Propositions 4 and 5: the earlier methods with the clipped Lagrangian."""
-    figure, panels = new_figure(2, narrow, width=4.4)
-    _growth(panels[0], data, "violation", cases(data, "proposition-4"), "ogd")
-    _growth(panels[1], data, "violation", cases(data, "proposition-5-"), "a-ogd")
-    label_panels(panels, ["OGD clipped: Proposition 4", "A-OGD clipped: Proposition 5"])
-    legend_below(figure, panels, narrow, _key())
+    figure, places = new_figure(len(panels), narrow, **size)
+    for axes, panel in zip(places, panels, strict=True):
+        _growth(axes, data, panel)
+    label_panels(places, [panel.title for panel in panels])
+    dashed: dict[str, Any] = {"color": "#555555", "linestyle": BOUND, "linewidth": 1.2}
+    key = Line2D([], [], label="bound, where it is not trivial", **dashed)
+    legend_below(figure, places, narrow, [key])
     return figure
 
 
@@ -143,6 +126,8 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
     figure, panels = new_figure(
         4, narrow, width=2.6, height=6.4, sharey=not narrow, height_ratios=heights
     )
+    tick: dict[str, Any] = {"color": "black", "marker": "|", "markersize": 11}
+    tick |= {"markeredgewidth": 1.8, "linestyle": "none"}
     for axes, (quantity, title) in zip(panels, _QUANTITIES.items(), strict=True):
         rows = [case for case, ok in zip(order, known[quantity], strict=True) if ok or not narrow]
         for row, case in enumerate(rows):
@@ -156,7 +141,7 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
             axes.plot([low, high], [row, row], color=colour, linewidth=2.2)
             face = colour if middle <= allowed + 0.02 else "white"
             axes.plot(middle, row, "o", color=colour, markerfacecolor=face, markersize=5)
-            axes.plot(allowed, row, "|", color="black", markersize=11, markeredgewidth=1.8)
+            axes.plot(allowed, row, **tick)
         axes.set(xlabel="exponent of T", ylim=(len(rows) - 0.4, -0.6), title=title)
         axes.set_yticks(range(len(rows)), [_name(data, case) for case in rows])
         axes.grid(axis="y", visible=False)
@@ -164,77 +149,37 @@ def exponents(data: xarray.Dataset, narrow: bool = False) -> Figure:
     key = [
         Line2D([], [], label="measured, with interval", **grey),
         Line2D([], [], label="measured above theory", **grey | {"markerfacecolor": "white"}),
-        Line2D(
-            [],
-            [],
-            label="theory: at most",
-            color="black",
-            marker="|",
-            markersize=11,
-            markeredgewidth=1.8,
-            linestyle="none",
-        ),
+        Line2D([], [], label="theory: at most", **tick),
     ]
     legend_below(figure, [], narrow, key)
     return figure
 
 
-def _growth(
-    axes: Axes,
-    data: xarray.Dataset,
-    quantity: str,
-    chosen: Sequence[str],
-    family: str,
-    log: bool = True,
-) -> None:
+def _growth(axes: Axes, data: xarray.Dataset, panel: Panel) -> None:
     """Plot measured means, ranges and bounds as functions of T. Regret can be negative; then its
     axis is symlog."""
-    horizon = data["horizon"].values
-    signed = quantity == "regret" and bool((data[quantity].sel(case=list(chosen)) <= 0).any())
-    for case, colour in zip(chosen, shades(family, len(chosen)), strict=True):
-        selected = data.sel(case=case)
-        values = selected[quantity].transpose("seed", "horizon").values
-        positive = log and not signed
-        curve(
-            axes,
-            horizon,
-            values,
-            _short(data, case),
-            positive,
-            color=colour,
-            marker="o",
-            markersize=3,
-        )
-        axes.plot(
-            horizon,
-            bounds_of(data, quantity).sel(case=case).values,
-            color=colour,
-            linestyle=BOUND,
-            linewidth=1.2,
-        )
+    horizon, quantity, chosen = data["horizon"].values, panel.quantity, cases(data, panel.prefix)
+    signed = quantity == "regret" and bool((data[quantity].sel(case=chosen) <= 0).any())
+    points: dict[str, Any] = {"marker": "o", "markersize": 3}
+    dashed: dict[str, Any] = {"linestyle": BOUND, "linewidth": 1.2}
+    for case, colour in zip(chosen, shades(panel.family, len(chosen)), strict=True):
+        values = data[quantity].sel(case=case).transpose("seed", "horizon").values
+        positive = panel.log and not signed
+        curve(axes, horizon, values, _short(data, case), positive, color=colour, **points)
+        axes.plot(horizon, bounds_of(data, quantity).sel(case=case), color=colour, **dashed)
+        if panel.slope:
+            exponent = float(data[f"theory_{quantity}"].sel(case=case))
+            guide = values.mean(axis=0)[0] * (horizon / horizon[0]) ** exponent
+            text = f"slope {fraction(exponent)}"
+            axes.plot(horizon, guide, ":", color="#555555", linewidth=1.2, label=text)
     axes.set_xscale("log")
     log_axis(axes.xaxis, horizon[:: max(1, len(horizon) // 3)])
-    if log:
+    if panel.log:
         axes.set_yscale("symlog", linthresh=10) if signed else axes.set_yscale("log")
         log_axis(axes.yaxis)
     axes.set(xlabel="horizon T (rounds)", ylabel=_SYMBOLS[quantity])
-    if signed or (quantity == "regret" and not log):
+    if signed or (quantity == "regret" and not panel.log):
         axes.axhline(0, color="#999999", linewidth=0.7, zorder=1)
-
-
-def _key() -> list[Any]:
-    from matplotlib.lines import Line2D
-
-    return [
-        Line2D(
-            [],
-            [],
-            color="#555555",
-            linestyle=BOUND,
-            linewidth=1.2,
-            label="bound, where it is not trivial",
-        )
-    ]
 
 
 def _prefix(case: str) -> str:
