@@ -292,7 +292,7 @@ def recommend(
         float, typer.Option("--weight", help="The cost of one unit of violation in units of loss.")
     ] = 1.0,
     everything: Annotated[
-        bool, typer.Option("--all", help="Print all reasons and all learners.")
+        bool, typer.Option("--all", help="Print why other learners do not apply.")
     ] = False,
     json_out: Json = False,
 ) -> None:
@@ -323,11 +323,10 @@ def recommend(
     advice = advise(problem, horizon, per_round=per_round, weight=weight)
     if json_out:
         _say(advice.to_dict())
-    elif everything:
-        typer.echo(str(advice))
+        return
+    typer.echo(str(advice))
+    if everything:
         typer.echo(advice.remarks())
-    else:
-        typer.echo(advice.folded(more="--all shows them"))
 
 
 @app.command(cls=WithJax)

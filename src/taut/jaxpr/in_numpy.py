@@ -112,11 +112,7 @@ class NumPyProgram:
     """A program as steps in NumPy, without those that its outputs do not need."""
 
     def __init__(
-        self,
-        steps: Sequence[_Step],
-        outputs: Sequence[int],
-        constants: dict[int, Array],
-        lead: int,
+        self, steps: Sequence[_Step], outputs: Sequence[int], constants: dict[int, Array], lead: int
     ) -> None:
         self._outputs, self._constants, self._lead = outputs, constants, lead
         self._steps: list[_Step] = []

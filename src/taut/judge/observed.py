@@ -205,11 +205,7 @@ def _facts(problem: Problem, references: Array, x: Array, z: Any, blocks: int) -
     others = loss_evaluation(problem, blocks).values(references, data)
     flat = x.reshape(len(x), -1)
     with np.errstate(all="ignore"):
-        steep, slope, length = (
-            _length(rows),
-            _length(slopes),
-            _length(flat),
-        )
+        steep, slope, length = _length(rows), _length(slopes), _length(flat)
         highest, lowest = np.max(others, axis=-1), np.min(others, axis=-1)
         return {
             "loss_lipschitz": slope,
@@ -280,10 +276,7 @@ def _gaps(problem: Problem, points: Array, order: Array, data: Any) -> dict[str,
         # f(y) - f(x) - <f'(x), y - x>: never negative for a convex function.
         excess_gap = there.values - here.values - rise
         worst = np.argmin(excess_gap, axis=-1)
-        slopes, far = (
-            _length(here.rows),
-            _length(x) + _length(y),
-        )
+        slopes, far = _length(here.rows), _length(x) + _length(y)
         scale = np.abs(here.values) + np.abs(there.values) + np.abs(rise) + slopes * far[..., None]
         steep = _length(here.slope)
         measured = {

@@ -4,7 +4,7 @@ bounds as numbers."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from .. import arguments
@@ -80,29 +80,6 @@ class Recommendation(Displayed):
             ],
         }
 
-    def folded(self, lines: int = 15, more: str = "print() shows all") -> str:
-        """Return the first reasons and the smallest bounds in at most so many lines, of which the
-        last says what is left out."""
-        summary = self._summary()
-        shown = list(summary.facts)
-
-        def head() -> list[str]:
-            return replace(summary, facts=shown, grids=(), notes=()).text().splitlines()
-
-        while len(shown) > 1 and len(head()) > lines // 2:
-            shown.pop()
-        (grid,) = summary.grids
-        names = replace(grid, rows=grid.rows[:1]).text().splitlines()[:-1]
-        room = lines - len(head()) - len(names) - 1  # the last line says what is left out
-        rows = replace(grid, rows=grid.rows[:room])
-        left_out = (
-            (len(summary.facts) - len(shown), "reason"),
-            (len(self.candidates) - len(rows.rows), "learner"),
-        )
-        named = " and ".join(counted(count, noun) for count, noun in left_out if count)
-        note = (f"Not shown: {named}; {more}.",) if named else ()
-        return replace(summary, facts=shown, grids=(rows,), notes=note).text()
-
     def _summary(self) -> Summary:
         quantities = ("regret", "violation", "squared violation", "peak violation")
         rows = []
@@ -114,7 +91,7 @@ class Recommendation(Displayed):
         others, notes = len(self.candidates) - len(rows), []
         if others:
             few = counted(others, "learner")
-            notes = [f"Not applicable or without a bound here: {few}; remarks() says why."]
+            notes = [f"Not applicable or without a bound here: {few}; remarks() or --all says why."]
         facts = [
             ("learner", brief(self.learner)),
             *(("reason" if i == 0 else "", r) for i, r in enumerate(self.reasons)),

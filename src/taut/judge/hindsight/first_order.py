@@ -170,12 +170,7 @@ class _Best(NamedTuple):
     multipliers: Array
 
 
-def _minimise(
-    element: _Element,
-    u: Array,
-    tolerance: float,
-    most: int,
-) -> tuple[_Best, int]:
+def _minimise(element: _Element, u: Array, tolerance: float, most: int) -> tuple[_Best, int]:
     """Return the best decision and the number of passes that it took."""
     u = element.scaling.project(u[None])[0]
     multipliers = np.zeros_like(element.excess(u))

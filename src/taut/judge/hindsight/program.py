@@ -18,14 +18,7 @@ import numpy as np
 
 from ...engine import Array
 from ...extras import optional
-from ...problem.conic import (
-    Columns,
-    ConicSet,
-    Solution,
-    Solver,
-    linear_cones,
-    second_order_cone,
-)
+from ...problem.conic import Columns, ConicSet, Solution, Solver, linear_cones, second_order_cone
 from ...problem.domains import Ball, Box, Domain, L1Ball, Product, Simplex
 from .scaling import Scaling
 from .tolerances import CENTRED, OPPOSITE, QUICK, RANK, SWITCHED_OFF

@@ -169,10 +169,7 @@ def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) ->
 
 
 def probe_varying(
-    constraints: ScaledConstraints,
-    stream: Stream,
-    ends: tuple[int, ...],
-    rng: np.random.Generator,
+    constraints: ScaledConstraints, stream: Stream, ends: tuple[int, ...], rng: np.random.Generator
 ) -> Structure:
     """The structure of constraints that depend on the round's data; refuses those not convex in
     sampled rounds."""
