@@ -88,21 +88,18 @@ class Constants:
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        # Lipschitz constants and ranges may be 0 (a loss that never changes), the others not.
-        for name in ("radius", "slater", "error_bound"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, arguments.positive(name, getattr(self, name)))
-        for name in (
-            "loss_lipschitz",
-            "constraint_lipschitz",
-            "loss_range",
-            "constraint_range",
-            "strong_convexity",
-            "constraint_smoothness",
-            "gap",
-        ):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, arguments.non_negative(name, getattr(self, name)))
+        for name in (*SYMBOLS, "gap"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if name in ("constraint_count", "half_spaces"):
+                value = arguments.count(name, value)
+            # Lipschitz constants and ranges may be 0 (a loss that never changes), these not.
+            elif name in ("radius", "slater", "error_bound"):
+                value = arguments.positive(name, value)
+            else:
+                value = arguments.non_negative(name, value)
+            object.__setattr__(self, name, value)
         for name in ("estimated", "exact"):
             marked = getattr(self, name)
             if (
@@ -114,18 +111,10 @@ class Constants:
                     f"{name}: got {marked!r}; expected names among {', '.join(SYMBOLS)}"
                 )
             object.__setattr__(self, name, frozenset(marked))
-        for name in ("constraint_count", "half_spaces"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, arguments.count(name, getattr(self, name)))
 
     def need(self, *names: str) -> tuple[Any, ...]:
         """The named entries, or an error that says which are missing and how to get them."""
-        unknown = {n for n in names if getattr(self, n) is None}
-        missing = [
-            n
-            for n in names
-            if n in unknown or (n == "strong_convexity" and self.strong_convexity == 0)
-        ]
+        missing = [name for name in names if self._is_unknown(name)]
         if missing:
             listed = ", ".join(f"{n} ({SYMBOLS[n]})" for n in missing)
             raise ValueError(
@@ -134,6 +123,10 @@ class Constants:
                 "use the learner half-space, which needs none"
             )
         return tuple(getattr(self, n) for n in names)
+
+    def _is_unknown(self, name: str) -> bool:
+        value = getattr(self, name)
+        return value is None or (name == "strong_convexity" and value == 0)
 
     def positive(self, *names: str) -> tuple[float, ...]:
         """The named entries, as `need` returns them, for steps that are divided by them: 0 is an
@@ -160,10 +153,8 @@ class Constants:
         """These constants, with what is unknown here taken from `other`, marks included."""
         taken = {}
         for name in SYMBOLS:
-            mine, theirs = getattr(self, name), getattr(other, name)
-            unknown = mine is None or (name == "strong_convexity" and mine == 0)
-            if unknown and theirs is not None and not (name == "strong_convexity" and theirs == 0):
-                taken[name] = theirs
+            if self._is_unknown(name) and not other._is_unknown(name):
+                taken[name] = getattr(other, name)
         names = frozenset(taken)
         return dataclasses.replace(
             self,
@@ -186,13 +177,18 @@ class Constants:
         parts = []
         for name in (*SYMBOLS, "gap"):
             value = getattr(self, name)
-            if value is None or (name in ("gap", "strong_convexity") and value == 0):
+            if self._is_unknown(name) or (name == "gap" and value == 0):
                 continue
             mark = " (estimated)" if name in self.estimated else ""
             parts.append(
                 f"{name}={value:.6g}{mark}" if isinstance(value, float) else f"{name}={value}{mark}"
             )
         return f"Constants({', '.join(parts)})"
+
+
+def checked_constants(value: Any) -> Constants:
+    """Return the user's constants, which must be `taut.Constants`."""
+    return arguments.instance("constants", value, Constants, "taut.Constants(...)")
 
 
 def _to_file(constants: Constants) -> dict[str, Any]:

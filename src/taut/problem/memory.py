@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import arguments
 from ..engine import Array, register_dataclass
 from .constants import Constants
 from .constraints import Constraints, JoinedConstraints
@@ -100,8 +101,7 @@ def steady(problem: Problem) -> Problem:
     >>> float(taut.steady(problem).loss(jnp.ones(2), jnp.ones(2)))
     2.0
     """
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
+    arguments.instance("problem", problem, Problem, "taut.Problem(...)")
     if not problem.previous:
         raise ValueError(
             "problem: got a problem without memory; expected taut.Problem(..., previous=True)"

@@ -17,7 +17,7 @@ import numpy as np
 from .. import arguments
 from ..display import Displayed, Grid, Summary, counted, number
 from ..engine import Array, default_float, notice_precision, random_key
-from .constants import SYMBOLS, Constants
+from .constants import SYMBOLS, Constants, checked_constants
 from .constraints import Constraints, JoinedConstraints, UserConstraints
 from .domains import Domain
 from .rounds import FullInformation
@@ -119,25 +119,17 @@ class Problem(Displayed):
                 f"domain: got {arguments.shown(domain)}; expected a taut domain such as "
                 "taut.Ball(1.0, shape=2)"
             )
-        if constants is not None and not isinstance(constants, Constants):
-            raise TypeError(
-                f"constants: got {arguments.shown(constants)}; expected taut.Constants(...)"
-            )
-        if not isinstance(domain_binds, bool | np.bool_):
-            raise TypeError(
-                f"domain_binds: got {arguments.shown(domain_binds)}; expected True or False"
-            )
+        constants = Constants() if constants is None else checked_constants(constants)
+        arguments.flag("domain_binds", domain_binds)
         self.previous = previous
         self.loss: Callable[[jax.Array, Any], Any] = (
             LossWithPrevious(loss, taken == 3) if previous else loss
         )
         names = _names("constraint_names", constraint_names, None)
         only = constraints is None and announced is not None
-        self.announced = (
-            None
-            if announced is None
-            else UserConstraints.of(announced, previous, "announced", names if only else None)
-        )
+        if announced is not None:
+            named = names if only else None
+            self.announced = UserConstraints.of(announced, previous, "announced", named)
         if only:
             constraints = _NOTHING
         elif isinstance(constraints, Constraints) and names is not None:
@@ -154,7 +146,7 @@ class Problem(Displayed):
         self.start = _start(domain, previous, start)
         self.domain_binds = domain_binds
         _check_announced(self)
-        self.constants = _completed(self, constants or Constants())
+        self.constants = _completed(self, constants)
         self.coordinate_names = _names(
             "coordinate_names", coordinate_names, math.prod(domain.shape)
         )
@@ -176,11 +168,9 @@ class Problem(Displayed):
         """All constraints by which decisions are scored: `constraints`, then the announced ones."""
         if self.announced is None:
             return self.constraints
-        return (
-            self.announced
-            if self.constraints is _NOTHING
-            else JoinedConstraints(self.constraints, self.announced)
-        )
+        if self.constraints is _NOTHING:
+            return self.announced
+        return JoinedConstraints(self.constraints, self.announced)
 
     @property
     def constraint_names(self) -> tuple[str, ...] | None:
@@ -217,15 +207,12 @@ class Problem(Displayed):
             "constraint_lipschitz",
             "constraint_range",
             "constraint_smoothness",
+            "constraint_count",
             "slater",
             "error_bound",
-            "gap",
         )
-        known: Any = self.constants
-        changed: dict[str, Any] = {
-            n: 0.0 if n == "gap" else None for n in (*names, "constraint_count")
-        }
-        twin.constants = _completed(twin, replace(known, **changed))
+        unknown: dict[str, Any] = dict.fromkeys(names)
+        twin.constants = _completed(twin, replace(self.constants, **unknown, gap=0.0))
         return twin
 
     def arrange(self, data: Any) -> Any:
@@ -341,9 +328,7 @@ class Problem(Displayed):
 
     def with_constants(self, constants: Constants) -> Problem:
         """Return the same problem with other constants."""
-        if not isinstance(constants, Constants):
-            raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
-        return self._with(self.constraints, constants)
+        return self._with(self.constraints, checked_constants(constants))
 
     def _with(self, constraints: Constraints, constants: Constants) -> Problem:
         """Return a copy that keeps what a subclass adds, such as the names of variables and
@@ -471,11 +456,9 @@ class LossWithPrevious:
 
     def __call__(self, x: jax.Array, z: RoundData) -> Any:
         """Return the value at x with the data of a round."""
-        return (
-            self.function(x, z.data, z.previous)
-            if self.takes_previous
-            else self.function(x, z.data)
-        )
+        if self.takes_previous:
+            return self.function(x, z.data, z.previous)
+        return self.function(x, z.data)
 
 
 def _check_loss(loss: Any, previous: bool) -> int:

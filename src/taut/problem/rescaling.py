@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .. import arguments
 from ..engine import register_dataclass
 from .constants import Constants
 from .constraints import Constraints
@@ -42,8 +43,7 @@ def rescaled(problem: Problem) -> Rescaled:
     (1.0, 1.0, Units(decision=707.1067811865476, loss=21213203.435596429,
     constraint=707.1067811865476))
     """
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
+    arguments.instance("problem", problem, Problem, "taut.Problem(...)")
     return Rescaled(problem)
 
 

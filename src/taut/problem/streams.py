@@ -186,36 +186,33 @@ def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = No
         )
     if isinstance(stream, Stream):
         return _again(stream, horizon, seeds)
-    if isinstance(stream, StatefulAdversary):
-        if horizon is None:
-            raise ValueError(
-                "horizon is required when stream is an adversary, for example simulate(..., "
-                "horizon=1000)"
-            )
-        return Adversary(stream.reveal, horizon, seeds or 1, stream.state)
-    if callable(stream):
-        if horizon is None:
-            raise ValueError(
-                "horizon is required when stream is a function, for example simulate(..., "
-                "horizon=1000)"
-            )
-        required = required_arguments(stream)
-        if required == 3:
-            return Adversary(stream, horizon, seeds or 1)
-        if required == 2:
-            return Chunks(stream, horizon, seeds or 1, seeds is not None)
-        if required == 4:
-            raise TypeError(
-                "stream: got a function with 4 required arguments, as an adversary with a state "
-                "has; expected taut.adversary(reveal, state), with the state before round 1"
-            )
-        raise TypeError(
-            f"stream: got a function with {required} required arguments; expected chunk(start, "
-            "length) or reveal(round, decision, key)"
-        )
+    if callable(stream) or isinstance(stream, StatefulAdversary):
+        return _function(stream, horizon, seeds)
     if type(stream) is not np.ndarray:
         _refuse_sources(stream)
     return _arrays(stream, horizon, seeds)
+
+
+def _function(source: Any, horizon: int | None, seeds: int | None) -> Stream:
+    """A user's function or stateful adversary, whose number of rounds must be given."""
+    if horizon is None:
+        kind = "a function" if callable(source) else "an adversary"
+        raise ValueError(
+            f"horizon is required when stream is {kind}, for example simulate(..., horizon=1000)"
+        )
+    if isinstance(source, StatefulAdversary):
+        return Adversary(source.reveal, horizon, seeds or 1, source.state)
+    required = required_arguments(source)
+    if required == 3:
+        return Adversary(source, horizon, seeds or 1)
+    if required == 2:
+        return Chunks(source, horizon, seeds or 1, seeds is not None)
+    expected = "chunk(start, length) or reveal(round, decision, key)"
+    came = f"a function with {required} required arguments"
+    if required == 4:
+        came += ", as an adversary with a state has"
+        expected = "taut.adversary(reveal, state), with the state before round 1"
+    raise TypeError(f"stream: got {came}; expected {expected}")
 
 
 def _refuse_sources(stream: Any) -> None:

@@ -19,6 +19,34 @@ MANY = 6
 """More arrays than these are counted in messages, not listed."""
 
 
+MISTAKES: dict[type[Exception], tuple[str, str]] = {
+    jax.errors.TracerBoolConversionError: (
+        "decides by a value of its arguments, in `if`, `while`, `and`, `or`, `max` or `min` of "
+        "Python",
+        "Use jnp.where(condition, a, b), jnp.maximum(a, b) or jnp.minimum(a, b) instead",
+    ),
+    jax.errors.TracerArrayConversionError: (
+        "passes its arguments to a function of NumPy or SciPy",
+        "Use the function of the same name in jax.numpy (jnp)",
+    ),
+    jax.errors.NonConcreteBooleanIndexError: (
+        "selects entries by a condition, as in x[x > 0], so that the shape of the result depends "
+        "on values",
+        "Use jnp.where(x > 0, x, 0.0), which keeps the shape",
+    ),
+    **dict.fromkeys(
+        (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError),
+        (
+            "turns its arguments into numbers of Python, as float(x), int(x), math.sqrt(x) or "
+            "range(x) do",
+            "Use jax.numpy functions such as jnp.sqrt, and x.astype",
+        ),
+    ),
+}
+"""Errors of JAX about a function that does not work with placeholders: what the function does, and
+what to write instead. Subclasses come before their classes."""
+
+
 class UnusableOutput(Exception):
     """What a user's function returned cannot be used. The message names the function's argument."""
 
@@ -54,33 +82,11 @@ def traced(
         return jax.eval_shape(function, *values)
     except UnusableOutput:
         raise
-    except jax.errors.TracerBoolConversionError as error:
-        problem = (
-            "decides by a value of its arguments, in `if`, `while`, `and`, `or`, `max` or `min` "
-            "of Python"
-        )
-        mend = "Use jnp.where(condition, a, b), jnp.maximum(a, b) or jnp.minimum(a, b) instead"
-        raise _mistake(called, argument, problem, mend) from error
-    except jax.errors.TracerArrayConversionError as error:
-        problem = "passes its arguments to a function of NumPy or SciPy"
-        raise _mistake(
-            called, argument, problem, "Use the function of the same name in jax.numpy (jnp)"
-        ) from error
-    except jax.errors.NonConcreteBooleanIndexError as error:
-        problem = (
-            "selects entries by a condition, as in x[x > 0], so that the shape of the result "
-            "depends on values"
-        )
-        raise _mistake(
-            called, argument, problem, "Use jnp.where(x > 0, x, 0.0), which keeps the shape"
-        ) from error
-    except (jax.errors.ConcretizationTypeError, jax.errors.TracerIntegerConversionError) as error:
-        problem = (
-            "turns its arguments into numbers of Python, as float(x), int(x), math.sqrt(x) or "
-            "range(x) do"
-        )
-        raise _mistake(
-            called, argument, problem, "Use jax.numpy functions such as jnp.sqrt, and x.astype"
+    except tuple(MISTAKES) as error:
+        what, mend = next(words for kind, words in MISTAKES.items() if isinstance(error, kind))
+        raise TypeError(
+            f"{argument}: {called} {what}. JAX traces the function with placeholders that have no "
+            f"value; expected operations of jax.numpy only. {mend}"
         ) from error
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         inputs = (
@@ -134,13 +140,6 @@ def _given(x: Any, z: Any = None, *, of_stream: bool) -> str:
         return shown
     axis = " (the leading axis of the stream counts rounds)" if of_stream else ""
     return f"{shown} and one round's data z of shape {shapes_of(data)}{axis}"
-
-
-def _mistake(called: str, argument: str, problem: str, mend: str) -> TypeError:
-    return TypeError(
-        f"{argument}: {called} {problem}. JAX traces the function with placeholders that have no "
-        f"value; expected operations of jax.numpy only. {mend}"
-    )
 
 
 def _first_lines(error: BaseException) -> str:

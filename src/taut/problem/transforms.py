@@ -62,11 +62,8 @@ def tightened(problem: Problem, rho: float) -> Problem:
 
 
 def _checked(problem: Any) -> Problem:
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem: got {problem!r}; expected taut.Problem(...)")
-    programs_of(
-        problem
-    )  # Its transforms share them, also when each is made for one simulation only.
+    arguments.instance("problem", problem, Problem, "taut.Problem(...)")
+    programs_of(problem)  # its transforms share them, also when each is made for one simulation
     return problem
 
 

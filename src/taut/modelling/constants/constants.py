@@ -16,7 +16,7 @@ from ...intervals.constants import Edges, least_upper, lipschitz, size, variatio
 from ...intervals.enclosure import Enclosure
 from ...intervals.pieces import Unknown
 from ...problem.conic import ConicSet
-from ...problem.constants import Constants
+from ...problem.constants import Constants, checked_constants
 from ...problem.domains import Box
 from ..domains.simple_domain import outwards
 from ..translation.parameters import guess_notes
@@ -64,8 +64,7 @@ def derived_constants(probe: Probe, constants: Constants) -> Derived:
     """The user's constants, completed by exact ones from the structure of loss and constraints and
     by a search for the rest."""
     model = probe.model
-    if not isinstance(constants, Constants):
-        raise TypeError(f"constants: got {constants!r}; expected taut.Constants(...)")
+    checked_constants(constants)
     if constants.constraint_count not in (None, model.count):
         raise ValueError(
             f"constraint_count: got {constants.constraint_count}; expected {model.count}, what "
