@@ -205,8 +205,7 @@ class Model(Statement, Problem):
         return parts if len(parts) > 1 else next(iter(parts.values()))
 
     def assemble(self, decision: Any) -> Any:
-        """The decision with the parts that `present` gives: by name, or the only one as an
-        array."""
+        """The decision with the parts that `present` gives, by name or as an array."""
         if not isinstance(decision, Mapping):
             only = _array(decision)
             if len(self.variables) > 1 or np.shape(only) != self.variables[0].shape:
@@ -227,8 +226,7 @@ class Model(Statement, Problem):
         return self.keys.stream(data, self.present)
 
     def arrange_announced(self, data: Any) -> Any:
-        """Data keyed likewise, of the parameters that announced constraints use and perhaps of
-        others."""
+        """Data keyed likewise, at least those of the parameters in announced constraints."""
         return self.keys.announced(data, self.announced_parameters)
 
     @cached_property
@@ -238,8 +236,7 @@ class Model(Statement, Problem):
         return frozenset(parameter.id for parameter in used)
 
     def for_data(self, stream: Any) -> Problem:
-        """The model in which the parameters that the stream has data for change with the round; it
-        is built once."""
+        """The model in which all parameters that the stream has data for change; built once."""
         named = fixed_with_data(self.fixed, stream)
         if not named or self.request.per_round is not None:
             return self  # a choice by per_round= stands: `arrange` refuses other data
@@ -265,8 +262,7 @@ class Model(Statement, Problem):
         return Model(self.request._replace(values=self.values_of_fixed, **changes))
 
     def as_played(self, played: Problem | None) -> Problem:
-        """The form of this model that a run played, if its stream had data for parameters with a
-        value."""
+        """The form of this model that a run played, with other parameters that change."""
         if not isinstance(played, Model) or len(played.parameters) <= len(self.parameters):
             return self
         mine, other = self.request, played.request
@@ -298,8 +294,7 @@ class Model(Statement, Problem):
         )
 
     def as_stated(self) -> Problem:
-        """The model with all constraints that were stated, also those that hold on the whole
-        domain."""
+        """The model with all stated constraints, also those that hold on the whole domain."""
         if not self._played.left_out and not self._implied:
             return self
         twin = copy.copy(self)

@@ -34,8 +34,7 @@ class _Filled(Constraints):
 
     @property
     def takes_previous(self) -> bool:
-        """Whether the constraints depend on the previous decision; taken for granted if they depend
-        on data."""
+        """Whether the previous decision matters; taken for granted if data do."""
         return self.stated.takes_data
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:

@@ -78,8 +78,7 @@ def round_shapes(stream: Stream, x: jax.Array, key: jax.Array | None) -> Any:
 
 
 def adversary_state(stream: Stream, floating: Any) -> Any:
-    """Return the adversary's state before round 1, with floats in the type of the decision; None if
-    there is none."""
+    """Return the adversary's state before round 1, in the decision's float type, or None."""
     if not isinstance(stream, Adversary) or stream.state is None:
         return None
     return jax.tree.map(lambda a: cast_data("state", a, floating), stream.state)

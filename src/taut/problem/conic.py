@@ -54,8 +54,7 @@ class Columns:
 
 
 ACCURACY = 1e-12
-"""Clarabel's tolerances on feasibility and gap: as good as 64 bits allow, because results are
-certified to 1e-8."""
+"""Clarabel's tolerances: as good as 64 bits allow, because results are certified to 1e-8."""
 ATTEMPTS: tuple[dict[str, float], ...] = (
     # Clarabel's own regularisation (1e-8) stops it short of 1e-8 on weakly active rows, so less is
     # tried first.
@@ -69,8 +68,7 @@ ATTEMPTS: tuple[dict[str, float], ...] = (
 GOOD = 1e-9
 """A solution whose optimality conditions fail by less than this needs no second attempt."""
 DIVERGED = 1e15
-"""Dual variables of a scaled program beyond this do not exist: no point satisfies the constraints
-with slack."""
+"""Larger dual variables of a scaled program do not exist: no point has slack."""
 STATUS = {
     "PrimalInfeasible": "infeasible",
     "AlmostPrimalInfeasible": "infeasible",

@@ -129,16 +129,14 @@ class Constants:
         return value is None or (name == "strong_convexity" and value == 0)
 
     def positive(self, *names: str) -> tuple[float, ...]:
-        """The named entries, as `need` returns them, for steps that are divided by them: 0 is an
-        error too."""
+        """The named entries, as `need` returns them, for steps that divide by them: not 0."""
         entries = zip(names, self.need(*names), strict=True)
         return tuple(arguments.positive(name, value) for name, value in entries)
 
     def with_values(
         self, *, estimated: bool = False, exact: bool = False, **values: Any
     ) -> Constants:
-        """A copy with some entries replaced, marked as estimated or exact, or unmarked if they are
-        given."""
+        """A copy with some entries replaced, marked as estimated or exact, or as given."""
         arguments.flag("estimated", estimated)
         arguments.flag("exact", exact)
         names = frozenset(values)

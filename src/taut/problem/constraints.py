@@ -55,8 +55,7 @@ class Constraints:
         raise TypeError("abstract")
 
     def linearise(self, x: jax.Array, z: Any) -> Linearisation:
-        """Return values and Jacobian products at `x`, by automatic differentiation unless a
-        subclass overrides it."""
+        """Return values and Jacobian products at `x`, by automatic differentiation."""
         function = by_index(lambda y: self.values(y, z))
         values, pull = jax.vjp(function, x)
 
@@ -67,8 +66,7 @@ class Constraints:
         return Linearisation(values, lambda weights: pull(weights)[0], push)
 
     def in_parts(self, x: jax.Array, z: Any) -> Parts:
-        """Return the same with each array of constraints by itself, because joining arrays takes
-        longer than evaluating them."""
+        """Return the same by arrays, because joining them takes longer than evaluating them."""
         values, pull, push = self.linearise(x, z)
         return Parts(
             [values], lambda weights: pull(weights[0]), lambda direction: [push(direction)]

@@ -17,13 +17,11 @@ from .sampling import generator, sample_decisions, sample_large_rounds, sample_r
 from .streams import RoundData, Stream
 
 ROUNDS = 64
-"""Rounds that are evaluated at every sampled decision, fewer if decisions and constraints are
-many."""
+"""Rounds that are evaluated at all sampled decisions, fewer if these are many."""
 ENTRIES = 50_000_000
 """The number of entries of gradients that are computed for all these pairs."""
 ALONG = 16
-"""Rounds along whose loss gradients further decisions are added: those with the largest
-gradients."""
+"""Rounds with the largest loss gradients, along which further decisions are added."""
 SCAN_POINTS = 4
 """Decisions at which the gradient of the loss is computed in every round of the stream,"""
 SCANNED = 100_000_000
@@ -105,8 +103,7 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
 
 
 def _previous_decisions(points: Array, key: jax.Array, count: int) -> Array:
-    """Previous decisions for so many rounds: any decision of the domain may have been played
-    before."""
+    """Previous decisions for so many rounds: any decision may have been played before."""
     return points[generator(key).integers(0, len(points), size=count)]
 
 
@@ -131,8 +128,7 @@ def _along_gradients(problem: Problem, data: Any) -> Array:
 
 
 def _first_order(problem: Problem, points: Array, data: Any) -> tuple[Array, ...]:
-    """Loss, norm of its gradient, largest |g_i|, largest norm of a constraint gradient, and g:
-    rounds x decisions."""
+    """Loss and its slope, max |g_i|, the largest slope of g_i, and g: rounds x decisions."""
 
     def first_order(x: jax.Array, z: Any) -> tuple[jax.Array, ...]:
         round = problem.round(z)
@@ -158,8 +154,7 @@ def _first_order(problem: Problem, points: Array, data: Any) -> tuple[Array, ...
 def _steepest_of_all(
     problem: Problem, points: Array, slopes: Array, stream: Stream
 ) -> tuple[float, int]:
-    """The largest loss gradient of any round at the steepest sampled decisions, and the number of
-    rounds; 0 if too many."""
+    """The largest loss gradient at the steepest decisions in all rounds, and their number."""
     rounds = stream.horizon * stream.seeds
     if stream.reacts or rounds * int(np.prod(problem.domain.shape)) * SCAN_POINTS > SCANNED:
         return 0.0, 0
@@ -226,8 +221,7 @@ def _second_order(problem: Problem, points: jax.Array, data: Any) -> dict[str, f
 
 
 def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bool:
-    """Whether gradients differ by no more than the sampled curvature explains, over pairs of
-    decisions."""
+    """Whether gradients of pairs differ by no more than the sampled curvature explains."""
 
     def slopes(x: jax.Array, z: Any) -> jax.Array:
         values, pull, _ = problem.constraints.linearise(x, z)

@@ -15,15 +15,13 @@ from .evaluation import constraint_evaluation
 from .problem import Problem
 
 TOLERANCE = 1e-6
-"""The largest constraint value that counts as feasible, in units of the largest one at the centre
-(at most 1)."""
+"""The largest feasible value, in units of the largest one at the centre (at most 1)."""
 POLYAK_STEPS, USUAL_STEPS = 1000, 20
 """Subgradient steps before cutting planes are tried, and how many are usually enough."""
 CUTS = 60
 """The largest number of cutting planes."""
 CLOSE = 1e-3
-"""Once infeasibility is proven, the least-violating decision is improved until it is this close to
-the bound, relatively."""
+"""The least-violating decision is improved until it is so close to the bound, relatively."""
 
 _feasible: weakref.WeakSet[Problem] = weakref.WeakSet()
 
@@ -83,8 +81,7 @@ def check_feasible(problem: Problem) -> None:
 
 
 def mark_feasible(problem: Problem) -> None:
-    """Remember that this problem has a feasible decision, so that `check_feasible` does not search
-    for one."""
+    """Remember that this problem has a feasible decision: `check_feasible` need not search."""
     _feasible.add(problem)
 
 
@@ -127,8 +124,7 @@ def find_feasible(problem: Problem) -> Feasibility:
 
 
 def _polyak(problem: Problem) -> tuple[Array, float, float, float]:
-    """Return the best decision found, its largest g, the largest g at the centre, and the largest
-    |g_i| there."""
+    """Return the best decision found, its largest g, and max g and max |g| at the centre."""
     domain, g = problem.domain, constraint_evaluation(problem)
     x = best = centre_of(domain)
     values = g.values(x[None, None])[0, 0]
@@ -152,8 +148,7 @@ def _polyak(problem: Problem) -> tuple[Array, float, float, float]:
 def _cutting_planes(
     problem: Problem, x: Array, violation: float, tolerance: float, unit: float
 ) -> Feasibility:
-    """Kelley's method for min max g. Values are divided by `unit`, so that the solver's tolerances
-    fit every scale."""
+    """Kelley's method for min max g, in units in which the solver's tolerances fit."""
     cp = optional("cvxpy")
 
     y, level = cp.Variable(problem.domain.shape), cp.Variable()

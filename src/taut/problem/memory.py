@@ -67,8 +67,7 @@ class _LossOfData:
 
 
 def _steady_constraints(constraints: Constraints) -> Constraints:
-    """Replace the user's constraints inside all transforms, so that hindsight still sees the
-    transforms."""
+    """Replace the user's constraints inside all transforms, which hindsight must see."""
     if isinstance(constraints, JoinedConstraints):
         return JoinedConstraints(
             _steady_constraints(constraints.first), _steady_constraints(constraints.second)
@@ -116,8 +115,7 @@ def steady(problem: Problem) -> Problem:
 
 
 def recorded(problem: Problem) -> Problem:
-    """Return the problem without memory whose data are `RoundData(z, previous)`, as `linked` makes
-    them."""
+    """Return the problem without memory whose data are `RoundData`, as `linked` makes them."""
     twin = copy.copy(problem)
     if not problem.previous:
         twin.loss = _LossOfData(problem.loss)  # constraints take either kind of data
@@ -145,8 +143,7 @@ def linked(problem: Problem, stream: Stream, decisions: Array, first: Any) -> Ar
 
 
 def shared_start(problem: Problem, score: Problem | None, first: jax.Array) -> jax.Array | None:
-    """Return the decision before round 1 of the problem that is played and the one that scores;
-    None if neither needs it."""
+    """Return the decision before round 1 of both problems; None if neither needs it."""
     needing = [
         candidate for candidate in (problem, score) if candidate is not None and candidate.previous
     ]
@@ -171,8 +168,7 @@ def is_steady(problem: Problem, original: Problem) -> bool:
 
 
 def takes_previous(constraints: Constraints) -> bool:
-    """Whether the user's constraints, inside all transforms, are a function of the previous
-    decision too."""
+    """Whether the user's constraints, inside transforms, take the previous decision."""
     inner = getattr(constraints, "inner", None)
     return (
         takes_previous(inner)

@@ -77,11 +77,9 @@ class Problem(Displayed):
     proof_of_domain: str = ""
     """How it was proved that the domain contains the feasible set; empty if it is only assumed."""
     previous: bool = False
-    """Whether loss and constraints depend on the previous decision; their data are then
-    `RoundData(z, previous)`."""
+    """Whether loss and constraints take `RoundData(z, previous)`."""
     start: Array | None = None
-    """The decision before round 1, for a problem that depends on it; by default the first
-    decision."""
+    """The decision before round 1, for a problem with memory; by default the first decision."""
     announced: Constraints | None = None
     """Constraints that are known before a round's decision is played."""
     announced_count: int | None = None
@@ -90,8 +88,7 @@ class Problem(Displayed):
     _named: tuple[tuple[Any, ...], tuple[str, ...] | None] | None = None
     """What `names_for` returned last, with the functions and shapes that it belongs to."""
     programs: Any = None
-    """Programs compiled for this problem (see `programs.py`). The problem owns them, so they are
-    freed with it."""
+    """Programs compiled for this problem, which are freed with it (see `programs.py`)."""
 
     def __init__(
         self,
@@ -152,15 +149,13 @@ class Problem(Displayed):
         )
 
     def round(self, data: Any, previous: Any = None) -> FullInformation:
-        """Return the round in which `data` is revealed, after the decision `previous` if the
-        problem depends on it."""
+        """Return the round in which `data` is revealed, after the decision `previous`."""
         if self.previous and previous is not None:
             data = RoundData(data, previous)
         return FullInformation(self.loss, self.constraints, self.domain, data)
 
     def given(self, data: Any, previous: Any) -> Any:
-        """Return what loss and constraints take as their second argument: the data, with the
-        previous decision if needed."""
+        """Return the second argument of loss and constraints: data, perhaps with `previous`."""
         return RoundData(data, previous) if self.previous else data
 
     @property
@@ -197,8 +192,7 @@ class Problem(Displayed):
         return self._named[1]
 
     def whole(self) -> Problem:
-        """Return the problem in which announced constraints are like all others. Constants of
-        constraints are dropped."""
+        """Return the problem with announced constraints like all others, without their constants."""
         if self.announced is None:
             return self
         twin = copy.copy(self)
@@ -240,18 +234,15 @@ class Problem(Displayed):
         return self.arrange(data)
 
     def for_data(self, stream: Any) -> Problem:
-        """Return the problem that these data belong to. Models written in CVXPY make parameters
-        with data change."""
+        """Return the problem for these data. In CVXPY models, parameters with data change."""
         return self
 
     def as_played(self, played: Problem | None) -> Problem:
-        """Return the form of this problem that a run played. Models written in CVXPY have one for
-        each choice of data."""
+        """Return the form of this problem that a run played; CVXPY models have several."""
         return self
 
     def all_rows(self) -> Problem:
-        """Return the problem with all stated constraints. Models written in CVXPY leave out those
-        that the domain implies."""
+        """Return the problem with all rows; CVXPY models leave out those of the domain."""
         return self
 
     def as_stated(self) -> Problem:
@@ -331,8 +322,7 @@ class Problem(Displayed):
         return self._with(self.constraints, checked_constants(constants))
 
     def _with(self, constraints: Constraints, constants: Constants) -> Problem:
-        """Return a copy that keeps what a subclass adds, such as the names of variables and
-        parameters."""
+        """Return a copy that keeps what a subclass adds, such as names of parameters."""
         twin = copy.copy(self)
         twin.constraints = constraints
         twin.constants = _completed(twin, constants)
@@ -379,8 +369,7 @@ class Problem(Displayed):
 
 
 def _check_announced(problem: Problem) -> None:
-    """Refuse announced constraints that are no real numbers. Those that take data are checked when
-    there are some."""
+    """Refuse announced constraints that are no real numbers, if they take no data."""
     announced = problem.announced
     if announced is not None and not announced.takes_data:
         x = jax.ShapeDtypeStruct(problem.domain.shape, default_float())
@@ -448,8 +437,7 @@ _NOTHING = UserConstraints.of(_satisfied)
 
 @dataclass(frozen=True)
 class LossWithPrevious:
-    """A user's loss(x, z, previous), or loss(x, z) in a problem with memory, as a function of x and
-    `RoundData`."""
+    """A user's loss in a problem with memory, as a function of x and `RoundData`."""
 
     function: Callable[..., Any]
     takes_previous: bool

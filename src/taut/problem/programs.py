@@ -21,8 +21,7 @@ from .constraints import UserConstraints
 from .problem import Problem
 
 LIMIT = 128
-"""Programs per problem, at most. The one that was not used for the longest time is dropped
-first."""
+"""Programs per problem, at most. The one that was not used for longest is dropped first."""
 TOTAL = 512
 """Compiled functions of all problems together, at most. XLA needs up to 65 memory maps for one, and
 Linux gives a process 65,530; when they are used up, compiling ends the process."""
@@ -30,8 +29,7 @@ Value = TypeVar("Value")
 
 
 class Programs:
-    """Compiled functions and what is needed to call them, by key. When there are too many, the one
-    that was not used for the longest time is dropped."""
+    """Compiled functions by key; when there are too many, those not used for longest go."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[Hashable, Any] = OrderedDict()
@@ -41,8 +39,7 @@ class Programs:
         _all.add(self)
 
     def get(self, key: Hashable, make: Callable[[], Value], compiles: bool = False) -> Value:
-        """Return the value stored under `key`; the first time, what `make` returns. `compiles` says
-        that it is a compiled function."""
+        """Return the value of `key`, at first from `make`, which perhaps `compiles`."""
         with self._lock:
             value: Value | None = self._values.get(key)
             if value is not None:
@@ -100,8 +97,7 @@ _counting = threading.Lock()
 
 
 def _drop_oldest() -> None:
-    """Make room for one more compiled function: drop the one of any problem that was not used for
-    the longest time."""
+    """Make room for a compiled function: drop the one that was not used for longest."""
     with _counting:
         alive = [
             (when, programs, key)
@@ -118,8 +114,7 @@ _sharing = threading.Lock()
 
 
 def programs_of(problem: Problem) -> Programs:
-    """Return the programs that `problem` owns, which are those of any living problem with the same
-    functions."""
+    """Return the programs of `problem`, shared by living problems with the same functions."""
     owned: Programs | None = problem.programs
     if owned is None:
         with _sharing:
@@ -130,8 +125,7 @@ def programs_of(problem: Problem) -> Programs:
 
 
 def _functions(problem: Problem) -> Any:
-    """Identify the user's functions by weak references, or return None if they cannot be
-    identified."""
+    """Identify the user's functions by weak references; None if they allow none."""
     constraints: Any = problem.constraints
     while hasattr(constraints, "inner"):
         constraints = constraints.inner

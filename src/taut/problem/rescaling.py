@@ -80,8 +80,7 @@ class _RescaledConstraints(Constraints):
 
 
 def _original_data(z: Any, unit: jax.Array) -> Any:
-    """Return the data of the original problem: a previous decision comes in units of the rescaled
-    one."""
+    """Return the data in the original units; only a previous decision has one."""
     return RoundData(z.data, unit * z.previous) if isinstance(z, RoundData) else z
 
 

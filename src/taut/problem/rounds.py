@@ -16,8 +16,7 @@ from .domains import Domain
 
 
 class Round(Protocol):
-    """The oracles of round t. All are pure; which of them a learner calls is declared in
-    `taut.LEARNERS`."""
+    """The oracles of round t, all pure. `taut.LEARNERS` says which of them a learner calls."""
 
     def loss(self, x: jax.Array) -> jax.Array:
         """f_t(x)."""
@@ -36,8 +35,7 @@ class Round(Protocol):
 
 
 class RoundSeen:
-    """A round that is seen through something, such as noise: what a subclass does not change is
-    that of the round itself."""
+    """A round that is seen through something, such as noise, which a subclass describes."""
 
     def __init__(self, round: Round) -> None:
         self.round = round
@@ -103,8 +101,7 @@ class FullInformation:
         return self._cached("g", x, lambda: self.linearised(x))
 
     def linearised(self, x: jax.Array) -> Linearisation:
-        """What `constraints` returns, traced anew; subclasses that change it are traced once per
-        decision too."""
+        """What `constraints` returns; subclasses change it, and it is cached too."""
         return self.stated.linearise(x, self.data)
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -133,8 +130,7 @@ class FullInformation:
 
 @dataclass(frozen=True)
 class MeasuredRound:
-    """Measurements at the decision just played, for users whose loss is not available as a
-    function."""
+    """Measurements at the decision just played, for losses that are no functions."""
 
     value: jax.Array
     slope: jax.Array

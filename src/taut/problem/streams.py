@@ -23,8 +23,7 @@ from ..engine import Array
 
 
 class RoundData(NamedTuple):
-    """What loss and constraints of a problem with `previous=True` are given besides the
-    decision."""
+    """What loss and constraints of a problem with `previous=True` take besides the decision."""
 
     data: Any
     """z_t, the round's data."""
@@ -175,8 +174,7 @@ def adversary(reveal: Callable[..., Any], state: Any) -> StatefulAdversary:
 
 
 def as_stream(stream: Any, *, horizon: int | None = None, seeds: int | None = None) -> Stream:
-    """Whatever the user calls a stream, checked and cut to the horizon. See `taut.simulate` for the
-    three forms."""
+    """Whatever the user calls a stream (see `taut.simulate`), checked and cut to the horizon."""
     seeds = None if seeds is None else arguments.count("seeds", seeds)
     horizon = None if horizon is None else arguments.count("horizon", horizon)
     if horizon is not None and horizon > LONGEST:

@@ -119,8 +119,7 @@ def _frame(data: Any, kind: str, names: Collection[str]) -> Any:
 
 
 def _values(column: Any) -> Array:
-    """Return the numbers of a column. Missing entries of pandas' own number types (Int64, Float64)
-    become NaN."""
+    """Return the numbers of a column. Missing ones of pandas' own types (Int64) become NaN."""
     kind = getattr(column.dtype, "kind", "")
     if hasattr(column.dtype, "na_value") and isinstance(kind, str) and kind in tuple("fiub"):
         return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
@@ -144,8 +143,7 @@ def _numeric(array: Array, column: str) -> Array:
 
 
 def check_order(data: Any, names: tuple[str, ...] | None) -> None:
-    """Refuse a table, or a row of one, whose columns are the coordinates of a decision in another
-    order."""
+    """Refuse a table whose columns are the decision's coordinates in another order."""
     package, kind = type(data).__module__.split(".")[0], type(data).__name__
     if names is None or package not in ("pandas", "polars") or kind not in ("DataFrame", "Series"):
         return
@@ -161,8 +159,7 @@ def check_order(data: Any, names: tuple[str, ...] | None) -> None:
 
 
 def warn_of_decreasing_times(index: Any) -> None:
-    """Warn if the times of an index decrease: rounds are played in the order of the rows, not in
-    that of the times."""
+    """Warn if the times of an index decrease: rounds come in the order of rows."""
     if getattr(index.dtype, "kind", "") == "M" and not index.is_monotonic_increasing:
         row = int(np.argmax(np.diff(index.asi8) < 0)) + 1
         warnings.warn(
@@ -174,8 +171,7 @@ def warn_of_decreasing_times(index: Any) -> None:
 
 
 def _list(data: list[Any], names: Collection[str]) -> Any:
-    """Return an array if the list holds only numbers, nested to any depth; otherwise a list with
-    its entries converted."""
+    """Return an array if the list holds only numbers; otherwise convert its entries."""
     if not _only_numbers(data):
         if all(isinstance(value, Mapping) for value in data):
             raise TypeError(

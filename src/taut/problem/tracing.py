@@ -101,8 +101,7 @@ def traced(
 
 
 def shapes_of(tree: Any) -> str:
-    """Return the shapes of a pytree; of many arrays only their number and the shape of the
-    first."""
+    """Return the shapes of a pytree; of many arrays their number and the first one's shape."""
     leaves = jax.tree.leaves(tree)
     if len(leaves) <= MANY:
         return str(jax.tree.map(lambda leaf: tuple(leaf.shape), tree))

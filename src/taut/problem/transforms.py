@@ -114,8 +114,7 @@ class Transform(Constraints):
 @register_dataclass
 @dataclass(frozen=True)
 class Max(Transform):
-    """max_i g_i: one constraint with the same feasible set. Its subgradient is the gradient of
-    the first largest one."""
+    """max_i g_i: one constraint, the same feasible set. The first largest has the subgradient."""
 
     aggregates = True
 
@@ -201,8 +200,7 @@ class LogSumExp(Transform):
         return largest + jnp.log(total) / tau, powers / total
 
     def constants(self, base: Constants) -> Constants:
-        """Gap ln(m)/tau, smoothness L + tau G_g^2; the gradient is a convex combination, so G_g
-        stays."""
+        """Gap ln(m)/tau, smoothness L + tau G_g^2; G_g stays: weights sum to 1."""
         tau, slope, bend = (
             float(self.temperature),
             base.constraint_lipschitz,
@@ -222,8 +220,7 @@ class LogSumExp(Transform):
 @register_dataclass
 @dataclass(frozen=True)
 class Squared(Transform):
-    """([g_i]_+)^2, the paper's g-tilde: convex, same feasible set, never negative, so Slater's
-    condition is lost."""
+    """([g_i]_+)^2, the paper's g-tilde: the same feasible set, but no Slater point."""
 
     def values(self, x: jax.Array, z: Any) -> jax.Array:
         """The squared clipped values."""
@@ -240,8 +237,7 @@ class Squared(Transform):
     def implied(
         self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
     ) -> dict[str, float]:
-        """Bounds on squares are turned into bounds on sums by the inequality of Cauchy and
-        Schwarz."""
+        """Bounds on sums follow from those on squares by the inequality of Cauchy and Schwarz."""
         bound = max(bound, 0.0)
         if quantity == "peak violation":
             return {quantity: math.sqrt(bound)}
@@ -283,8 +279,7 @@ class Squared(Transform):
 @register_dataclass
 @dataclass(frozen=True)
 class Tightened(Transform):
-    """g_i + rho: a margin, so that a violation of at most rho does not violate the original
-    constraint."""
+    """g_i + rho: a violation of at most rho does not violate the original constraint."""
 
     rho: Any
 
@@ -312,8 +307,7 @@ class Tightened(Transform):
     def implied(
         self, quantity: str, bound: float, horizon: int, count: int, expected: bool = False
     ) -> dict[str, float]:
-        """What stays below the margin violates nothing; [h - rho]_+ is at most h^2 / (4 rho) for h
-        >= 0."""
+        """The margin is subtracted; [h - rho]_+ is at most h^2 / (4 rho) for h >= 0."""
         rho = float(self.rho)
         if (
             quantity == "peak violation" and not expected

@@ -30,15 +30,12 @@ if TYPE_CHECKING:
 LOOSE = 1.5
 """An upper bound above this many times the largest value found is noted."""
 LEAST_ROOM = 1e-7
-"""A decision that satisfies all constraints by less than this share of their range proves
-nothing."""
+"""Feasibility by less than this share of the range of the constraints proves nothing."""
 CONTRADICTION = 1e-6
-"""Constraints are contradictory if the least-violating decision exceeds them by more than this,
-relatively."""
+"""Constraints that every decision exceeds by more than this, relatively, are contradictory."""
 
 SAME = 1e-9
-"""Gradients that miss their linear prediction by less than this share of their size are taken to
-follow it."""
+"""Gradients that miss a linear prediction by less than this share of their size are linear."""
 CHECKS = 6
 """Random points at which the fit is checked."""
 CORNERS = 10
@@ -61,8 +58,7 @@ class Derived(NamedTuple):
 
 
 def derived_constants(probe: Probe, constants: Constants) -> Derived:
-    """The user's constants, completed by exact ones from the structure of loss and constraints and
-    by a search for the rest."""
+    """The user's constants, completed by exact ones from structure and by a search for the rest."""
     model = probe.model
     checked_constants(constants)
     if constants.constraint_count not in (None, model.count):
@@ -262,8 +258,7 @@ def is_smooth(row: Any) -> bool:
 
 
 class Quadratics(NamedTuple):
-    """k functions, each a quadratic of w around the middle of its range; affine ones, if `bend` is
-    None."""
+    """k quadratic functions of w around the middle of its range; affine ones, if `bend` is None."""
 
     probe: Probe
     value: Array
@@ -271,8 +266,7 @@ class Quadratics(NamedTuple):
     bend: Array | None
 
     def steepest(self) -> Array:
-        """For each function a bound on the norm of its gradient in the decision; attained over
-        small boxes."""
+        """For each function a bound on the norm of its gradient; attained over small boxes."""
         probe, n = self.probe, self.probe.size
         if self.bend is None:
             return np.linalg.norm(self.slope[:, :n], axis=1)
@@ -303,8 +297,7 @@ class Quadratics(NamedTuple):
         return np.abs(np.linalg.eigvalsh(self.bend[:, :n, :n])).max(axis=1)
 
     def modulus(self) -> Array:
-        """For each function the smallest second derivative in the decision's entries that are free
-        to move."""
+        """For each function the smallest second derivative in the entries that are free to move."""
         free = np.flatnonzero(self.probe.half[: self.probe.size] > 0)
         if not free.size or self.bend is None:
             return np.zeros(len(self.value))
@@ -322,8 +315,7 @@ class Quadratics(NamedTuple):
         return np.maximum(np.abs(self.value + linear + bent), np.abs(low))
 
     def range(self) -> Array:
-        """For each function, convex in the decision, a bound on how much it varies over decisions
-        for the same data."""
+        """For each function, convex in the decision, a bound on its range for the same data."""
         n, half = self.probe.size, self.probe.half
         if self.bend is None:
             return 2 * np.abs(self.slope[:, :n]) @ half[:n]

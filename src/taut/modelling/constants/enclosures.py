@@ -76,8 +76,7 @@ def _variable(space: Space, where: slice, variable: Any) -> Enclosure:
 
 
 def _is_cut(domain: Domain) -> bool:
-    """Whether the domain is smaller than its box and linear functions over it are bounded
-    quickly."""
+    """Whether the domain is smaller than its box, and bounds linear functions quickly."""
     if isinstance(domain, Product):
         return any(map(_is_cut, domain.parts)) and all(
             isinstance(part, Box) or _is_cut(part) for part in domain.parts

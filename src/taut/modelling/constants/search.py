@@ -45,13 +45,11 @@ PLACES = 12
 DENSE = 60
 """if a decision has at most this many entries."""
 CLEARLY = 1e-3
-"""A smallest second derivative below this share of the largest one counts as zero: it may be zero
-elsewhere."""
+"""A smallest second derivative below this share of the largest may be zero elsewhere."""
 
 
 class Seen(NamedTuple):
-    """Values and gradients at a batch of points w, each a flat decision followed by the flat
-    data."""
+    """Values and gradients at a batch of points w, each a flat decision and the flat data."""
 
     loss: Array
     """(point,)"""
@@ -117,8 +115,7 @@ class Probe:
         return Seen(loss, slope, values, np.pad(slopes, ((0, 0), (0, 0), (0, missing))))
 
     def refuse_infinite(self) -> None:
-        """Raise if something is not finite inside the domain, unless a guessed parameter may be the
-        reason."""
+        """Raise if something is not finite in the domain, unless guessed data may be why."""
         if np.any(self.known.guessed):
             return
         for name, numbers in (
@@ -154,8 +151,7 @@ class Probe:
         return best
 
     def _improved(self, points: Array, seen: Seen, score: Score, data: bool = True) -> float:
-        """The largest score after mutation and selection from these points; with `data=False` of
-        the decisions alone."""
+        """The largest score after mutation and selection, without `data` of the decisions alone."""
         scores = _finite(score(seen))
         for _ in range(self._generations):
             order = np.argsort(scores)[::-1][:PARENTS]
@@ -184,8 +180,7 @@ class Probe:
         return None if bends is None else float(np.abs(np.linalg.eigvalsh(bends)).max())
 
     def _bends(self, slopes: Callable[[Seen], Array]) -> Array | None:
-        """Second derivatives by differences of slopes, at a few points, in the entries that are
-        free to move."""
+        """Second derivatives by differences of slopes in the entries that are free to move."""
         n, centre = self.size, np.ravel(np.asarray(self.domain.centre, float))
         low, high = self.start[:, :n].min(axis=0), self.start[:, :n].max(axis=0)
         free = np.flatnonzero(high > low)

@@ -33,8 +33,7 @@ SLACK = 1e-9
 NEAR = (0.0, 1e-12, 1e-6)
 """Steps from a point on the boundary towards the centre at which slopes are compared."""
 GROWTH = 1.5
-"""A slope that grows by this factor between the last two is taken to be infinite on the
-boundary."""
+"""A slope that grows by this factor between the last two is infinite on the boundary."""
 SAMPLES = 16
 """Decisions, and data, from which the worst ones are looked for,"""
 TURNS = 6
@@ -164,8 +163,7 @@ def _highest(bounds: Expressions, constraint: Any) -> float:
 
 
 def _worst_data(row: Any, flat: Any, x: Array, data: Array, probe: Probe) -> Array:
-    """The corner of the parameters' range to which the condition grows, at the decision x.
-    Conditions are affine in data."""
+    """The data that are worst at the decision x. Conditions are affine in data: a corner."""
     model, known = probe.model, probe.known
     flat.variable.value = x
     if len(data) > FEW or any(
@@ -186,8 +184,7 @@ def _worst_data(row: Any, flat: Any, x: Array, data: Array, probe: Probe) -> Arr
 
 
 def _ascended(row: Any, variable: Any, domain: Any, x: Array) -> tuple[float, Array]:
-    """The largest value of a convex row that steps to the maximum of its tangent reach, and the
-    decision."""
+    """The largest value that steps to the maximum of a convex row's tangent reach, and where."""
     best, place = -np.inf, x
     for _ in range(TURNS):
         variable.value = x
@@ -205,8 +202,7 @@ def _ascended(row: Any, variable: Any, domain: Any, x: Array) -> tuple[float, Ar
 
 
 def _worst(row: Any, variable: Any, domain: Any, decisions: Array) -> tuple[Array, Array]:
-    """The largest value of each entry of an affine row over the domain and its decision; otherwise
-    those of ascents."""
+    """The largest value of each entry over the domain and where, exact for affine rows."""
     if not row.is_affine():
         ascents = [_ascended(row, variable, domain, x) for x in decisions]
         return np.asarray([value for value, _ in ascents]), np.stack([x for _, x in ascents])

@@ -179,8 +179,7 @@ def _violated(
 
 
 def _always(statement: Statement, row: Excess, known: Range) -> bool:
-    """Whether a row holds for all decisions and data. Raises if it contains no variable and does
-    not."""
+    """Whether a row holds for all decisions and data. Raises if it has no variable and does not."""
     sure = not statement.guessed([row.expression], known)
     try:
         bounds = enclosures(statement, known.box)

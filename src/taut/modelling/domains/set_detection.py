@@ -19,8 +19,7 @@ Place = tuple[int, int]
 
 
 class Row(NamedTuple):
-    """<factors, x[places]> at most `value`, or equal to it. `source` says which row of the model it
-    is."""
+    """<factors, x[places]> at most `value`, or equal to it; `source` is its row of the model."""
 
     source: tuple[int, int]
     places: Array
@@ -45,8 +44,7 @@ class Block(NamedTuple):
     equations: list[Row]
     rounds: list[tuple[Place, RoundSet]]
     matrix: Any
-    """The variable that must be semidefinite, if that is what the block is, with the rows that say
-    so."""
+    """The variable that must be semidefinite and the rows that say so, if the block is one."""
 
 
 class Sets:
@@ -173,8 +171,7 @@ class Sets:
             self.semidefinite.setdefault(variable.id, []).append((k, 0))
 
     def blocks(self) -> list[Block]:
-        """The connected components of entries that share an equation, a norm or a semidefinite
-        matrix."""
+        """The components of entries that share an equation, a norm or a semidefinite matrix."""
         n = self.statement.size
         links = [row.places for row in self.equations] + [norm.places for _, norm in self.rounds]
         links += [np.arange(n)[self.statement.spans[key]] for key in self.semidefinite]
@@ -255,8 +252,7 @@ def _pass(places: Array, factors: Array, value: float, low: Array, high: Array) 
 
 
 def _rounded_outwards(edges: Array, upper: Array, size: float, factors: Array) -> Array:
-    """Edges moved outwards by the rounding of a sum of numbers of this `size`, or to a short
-    decimal within it."""
+    """Edges moved outwards by the rounding of sums of this `size`, or to a short decimal near."""
     room = 1e-14 * (size / factors + np.abs(edges))
     with np.errstate(divide="ignore"):
         unit = 10.0 ** np.ceil(np.log10(np.maximum(100 * room, 1e-300)))
@@ -275,8 +271,7 @@ LARGEST = 2000
 
 
 class RoundSet(NamedTuple):
-    """One row of a constraint: |x - centre| <= radius for the entries at `places`, in the norm
-    `kind`."""
+    """One row: |x - centre| <= radius for the entries at `places`, in the norm `kind`."""
 
     kind: str
     """ "ball", "l1" or "box"."""
@@ -305,8 +300,7 @@ def round_sets(term: Any, limit: Array, forms: AffineForms) -> list[RoundSet | N
 
 
 def _single_term(expression: Any, forms: AffineForms) -> tuple[Any, Array] | None:
-    """The only term that is not constant, and the number that it must not exceed, for each
-    entry."""
+    """The only term that is not constant, and the number that each entry must not exceed."""
     terms, main = [expression], None
     constant = np.zeros(expression.shape)
     while terms:
@@ -375,8 +369,7 @@ def _matched(term: Any, forms: AffineForms) -> tuple[str, Any, Any, bool, float]
 
 
 def _set(kind: str, form: AffineForm, limit: float) -> RoundSet | None:
-    """The set {x : |A x + b| <= limit}, if A is a multiple of an orthonormal matrix on its
-    entries."""
+    """The set {x : |A x + b| <= limit}, if A is a multiple of an orthonormal matrix."""
     places = np.unique(form.matrix.indices[form.matrix.data != 0])
     if not 0 < len(places) <= LARGEST:
         return None

@@ -34,8 +34,7 @@ SOLVED = 500
 MARGIN = 1e-8
 """Relative room for the solver's tolerance, so that the box certainly contains the feasible set."""
 RARE = 1e3
-"""An edge is rounded to a short decimal within the margin, if such decimals are this many margins
-apart."""
+"""Edges are rounded to decimals that are this many margins apart, if one is within the margin."""
 EQUATIONS = 300
 """Blocks with more equations than this are boxes, because a projection would be slow;"""
 ENTRIES = 3000
@@ -53,8 +52,7 @@ class Detected(NamedTuple):
     """Variables, by id, whose attribute PSD holds in the domain."""
     notes: list[str]
     proof: str
-    """How it is known that the domain contains the feasible set; empty for a domain that the user
-    gave."""
+    """How it is known that the domain contains the feasible set; empty for the user's own."""
 
 
 def derived_domain(
@@ -316,8 +314,7 @@ def _of_equations(sets: Sets, block: Block, edges: _Edges) -> _Part:
 
 
 def _spectral(sets: Sets, block: Block, edges: _Edges) -> _Part | None:
-    """Symmetric matrices with bounded eigenvalues or a given trace, unless a box leaves fewer
-    rows."""
+    """Matrices with bounded eigenvalues or a given trace, unless a box leaves fewer rows."""
     key, rows = block.matrix
     variable = next(candidate for candidate in sets.statement.variables if candidate.id == key)
     n = variable.shape[-1]

@@ -154,8 +154,7 @@ def _decidable(variable: Any, constraints: list[Any], fixed: Mapping[int, Any]) 
 def _minimised_out(
     loss: Any, constraints: list[Any], after: list[Any], fixed: Mapping[int, Any]
 ) -> WithoutRecourse | None:
-    """The model with the variables replaced by their best values, one after the other; None if one
-    of them has no such value."""
+    """The model with each variable replaced by its best value; None if one has no such value."""
     notes = [f"{v.name()}: chosen after the data of a round, and minimised out" for v in after]
     bounded = [*constraints, *(bound for v in after for bound in variable_bounds(v))]
     model, left = WithoutRecourse(loss, bounded, {}, notes), list(after)
@@ -173,8 +172,7 @@ def _minimised_out(
 def _without(
     variable: Any, model: WithoutRecourse, constraints: list[Any], fixed: Mapping[int, Any]
 ) -> WithoutRecourse | None:
-    """The model with these constraints and the variable replaced by its best value, if it has
-    one."""
+    """The model with these constraints and without the variable, if it has a best value."""
     mine = [constraint for constraint in constraints if has(constraint, [variable])]
     bounds = [bound for each in mine if (bound := separated(each, variable, fixed)) is not None]
     best, used = _best(variable, bounds, [model.loss, *mine])
@@ -193,8 +191,7 @@ def _without(
 
 
 class Bound(NamedTuple):
-    """Rows `matrix @ t + rest <= 0` (or equal to 0) of one constraint; `rest` does not contain
-    t."""
+    """Rows `matrix @ t + rest <= 0` (or == 0) of one constraint; `rest` is without t."""
 
     constraint: Any
     matrix: Any
@@ -227,8 +224,7 @@ def _best(variable: Any, bounds: list[Bound], parts: list[Any]) -> tuple[Any, li
 
 
 def separated(constraint: Any, variable: Any, fixed: Mapping[int, Any]) -> Bound | None:
-    """The part of a constraint that is linear in the variable alone, and the rest; None if it has
-    no such form."""
+    """The part of a constraint that is linear in the variable alone and the rest, or None."""
     rows = linear_rows(constraint)
     form = None if rows is None else LinearIn([variable], fixed).finite(rows.expression)
     if rows is None or form is None:

@@ -59,8 +59,7 @@ class Inner:
         return self.__dict__ | {"_solver": None, "_minimum": None}
 
     def minimum(self, rows: jax.Array, costs: jax.Array) -> jax.Array:
-        """The smallest value for right-hand sides and costs, traced once for each type of
-        numbers."""
+        """The smallest value for right-hand sides and costs, traced once per type of numbers."""
         if self._minimum is None:
             self._minimum = jax.jit(partial(minimum, self.program))
         return cast(jax.Array, self._minimum(rows, costs))
@@ -75,8 +74,7 @@ class Inner:
         return Program(self.quadratic, self.matrix, self.equations, self.caps)
 
     def prepare(self, low: Array, high: Array) -> None:
-        """Find the caps for all right-hand sides and costs, one after the other, between `low` and
-        `high`."""
+        """Find the caps for all right-hand sides, then costs, between `low` and `high`."""
         rows = len(self.matrix)
         lower, upper = low[rows:].copy(), high[rows:].copy()
         curved = np.flatnonzero(np.any(self.quadratic, axis=1))
@@ -329,8 +327,7 @@ def _bounds(inner: Inner, equations: Enclosure, limits: Enclosure, costs: Enclos
 
 
 def bound_multipliers(statement: Statement, known: Range) -> None:
-    """Bound the multipliers of all programs in the loss, for all decisions of the domain and all
-    data."""
+    """Bound the multipliers of all programs in the loss, for all decisions and data."""
     from ..constants.enclosures import enclosures
 
     bounds = enclosures(statement, known.box)

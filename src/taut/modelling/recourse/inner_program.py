@@ -74,8 +74,7 @@ class InnerProgram(NamedTuple):
         return joined if joined.shape == rows.shape else cp.reshape(joined, rows.shape, order="C")
 
     def weighted(self, rows: Array, weights: Array) -> Any:
-        """The right-hand sides of these rows, (program, row), times the transpose of weights,
-        (vector, row)."""
+        """The right-hand sides (program, row) times the transpose of weights (vector, row)."""
         used = np.any(weights != 0, axis=0)
         known = np.all(np.isfinite(self.offsets[rows]), axis=0)
         total = self.offsets[rows[:, known]] @ weights[:, known].T
@@ -110,8 +109,7 @@ def linear_rows(constraint: Any) -> Excess | None:
 
 
 class LinearIn(AffineForms):
-    """How expressions depend on some variables. Parts without them are numbers that are not known:
-    NaN, which may be added."""
+    """How expressions depend on some variables. Unknown numbers are NaN, which may be added."""
 
     def __init__(self, variables: list[Any], fixed: Mapping[int, Any]) -> None:
         width = sum(variable.size for variable in variables)
@@ -194,8 +192,7 @@ class _Reading:
         self.rows.append((self.linear(rows.expression, False), rows.equality))
 
     def linear(self, expression: Any, squares: bool) -> Any:
-        """The expression with epigraph variables for piecewise linear parts, and stand-ins for
-        squares if they are allowed."""
+        """The expression with epigraph variables for maxima, and perhaps stand-ins for squares."""
         if not has(expression, self.after) or isinstance(expression, cp.Variable):
             return expression
         name = type(expression).__name__
@@ -335,8 +332,7 @@ class _Reading:
         )
 
     def _with_named_entries(self, square: _Square) -> _Square:
-        """The square with a variable for each entry that is squared, unless the entries are linear
-        in y."""
+        """The square with a variable for each entry, unless the entries are linear in y."""
         form = LinearIn(self.after, self.fixed).finite(square.expression)
         if form is not None and not np.any(form.offset != 0):
             return square
@@ -351,8 +347,7 @@ class _Reading:
         return np.asarray(form.matrix.toarray())
 
     def _changing(self, product: _Product, gain: Array, entries: Array, size: int) -> Any:
-        """The costs of y in a product with data: entries' times what the factor makes of the
-        weights of the product."""
+        """The costs of y in a product with data, for these weights of its entries."""
         factor, expression = product.factor, product.expression
         if type(product.node).__name__ == "multiply" or factor.ndim == 0 or expression.ndim == 0:
             places = np.arange(expression.size).reshape(expression.shape)

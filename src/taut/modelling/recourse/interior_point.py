@@ -36,8 +36,7 @@ FRACTION = 0.995
 
 
 class Program(NamedTuple):
-    """The constants of a program. `matrix` holds the rows of A, which are independent, then those
-    of G, at least one."""
+    """The constants of a program. `matrix` holds independent rows of A, then those of G."""
 
     quadratic: Array
     matrix: Array
@@ -127,14 +126,12 @@ class _Scaled:
         self.eps = float(np.finfo(dtype).eps)
 
     def lagrangian(self, v: _State) -> jax.Array:
-        """An error in the solution or in the multipliers changes this value by a product of both
-        errors."""
+        """Errors in the solution and in the multipliers change this value by their product."""
         own = 0.5 * v.w @ (self.p @ v.w) + self.costs @ v.w
         return own + v.nu @ (self.a @ v.w + self.right) + v.lam @ (self.g @ v.w + self.limits)
 
     def thin(self, spread: jax.Array) -> jax.Array:
-        """What is added to equations: little, but not so little that they outweigh all limits by
-        far."""
+        """What is added to equations: little, but they must not outweigh all limits by far."""
         return jnp.minimum(jnp.min(spread), 0.01 / self.size) / 10
 
     def direction(
@@ -176,8 +173,7 @@ class _Scaled:
         )
 
     def residuals(self, v: _State) -> tuple[Any, Any, Any]:
-        """Of the stationarity, of the limits and of the equations. lam + kappa = caps always
-        holds."""
+        """Of stationarity, limits and equations. lam + kappa = caps always holds."""
         pull = self.p @ v.w + self.costs + self.g.T @ v.lam + self.a.T @ v.nu
         return pull, self.g @ v.w + self.limits - v.e + v.s, self.a @ v.w + self.right
 

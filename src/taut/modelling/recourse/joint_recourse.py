@@ -30,8 +30,7 @@ LARGEST = 200
 
 
 class Condition(NamedTuple):
-    """What must hold for all decisions of the domain and all data, so that a program has a
-    solution."""
+    """What must hold for all decisions and data, so that a program has a solution."""
 
     names: str
     constraint: Any
@@ -51,11 +50,9 @@ class WithoutRecourse(NamedTuple):
     program is solved for it."""
     notes: list[str]
     program: Any = None
-    """Loss and constraints of the program that is solved for variables without such an
-    expression."""
+    """Loss and constraints of the program for variables without an expression."""
     induced: frozenset[int] = frozenset()
-    """CVXPY's ids of constraints that were added, because there is no feasible choice where they do
-    not hold."""
+    """CVXPY's ids of added constraints, outside of which no choice is feasible."""
     conditions: tuple[Condition, ...] = ()
     """What must hold on the whole domain and for all data."""
 
@@ -204,8 +201,7 @@ def _varies(expression: Any) -> bool:
 
 
 def _largest(program: InnerProgram, block: _Block, points: Array) -> Any:
-    """The sum over the block's programs of the largest product of a vertex with the right-hand
-    sides."""
+    """The sum over the programs of the largest product of a vertex with the right-hand sides."""
     p = block.equations
     values = program.weighted(block.rows[:, p:], points[:, p:])
     if p:
@@ -216,8 +212,7 @@ def _largest(program: InnerProgram, block: _Block, points: Array) -> Any:
 
 
 def _complete(matrix: Array, costs: Array, equations: int, known: Multipliers) -> bool:
-    """Whether the largest product is the value of the linear program at some right-hand sides: a
-    check of the vertices."""
+    """A check of the vertices: whether they give the values of some linear programs."""
     random = np.random.default_rng(len(matrix))
     for _ in range(4):
         y, slack = (
@@ -249,8 +244,7 @@ def _cone(program: InnerProgram, block: _Block, names: str) -> Multipliers:
 
 
 def _induced(program: InnerProgram, block: _Block, known: Multipliers, names: str) -> list[Any]:
-    """Constraints on decision and data without which there is no feasible choice, unless they hold
-    by themselves."""
+    """Constraints without which there is no feasible choice, unless they hold by themselves."""
     constraints = []
     for kind, vectors in (("ray", known.rays), ("line", known.lines)):
         for vector in vectors:

@@ -30,8 +30,7 @@ class TooMany(ValueError):
 
 
 class Multipliers(NamedTuple):
-    """The set of multipliers: convex hull of the points, plus the rays, plus the span of the lines;
-    one per row."""
+    """Convex hull of the points, plus the rays, plus the span of the lines; one per row."""
 
     points: Array
     rays: Array

@@ -18,8 +18,7 @@ MOST = 4_000_000
 
 
 class AffineForm(NamedTuple):
-    """The entries of an expression, in row order, as matrix @ v + offset, where v holds the entries
-    of all leaves."""
+    """An expression's entries, in row order, as matrix @ v + offset, with all leaves in v."""
 
     matrix: Any
     """A sparse matrix in CSR format, (entry, leaf entry)."""
@@ -57,8 +56,7 @@ class AffineForms:
         self._kept: list[Any] = []  # expressions, so that ids are not used again
 
     def of(self, expression: Any) -> AffineForm | None:
-        """The affine form; None for an expression that is not affine in all leaves together, or too
-        large."""
+        """The affine form; None if the expression is not affine in all leaves, or too large."""
         key = id(expression)
         if key not in self._known:
             self._kept.append(expression)
@@ -91,8 +89,7 @@ class AffineForms:
 
 
 def groups(shape: tuple[int, ...], axis: Any) -> Array:
-    """The places of the entries that each entry of a reduction over `axis` depends on, (entry,
-    place)."""
+    """The places that each entry of a reduction over `axis` depends on, (entry, place)."""
     places = np.arange(int(np.prod(shape))).reshape(shape)
     if axis is None or places.ndim == 0:
         return places.reshape(1, -1)

@@ -23,8 +23,7 @@ def spans_of(leaves: Sequence[Any], start: int = 0) -> dict[int, slice]:
 
 
 def limits(leaf: Any) -> tuple[Array, Array]:
-    """Lower and upper bounds that the attributes of a variable or parameter state, infinite where
-    they state none."""
+    """The bounds that a leaf's attributes state, infinite where they state none."""
     attributes, shape = leaf.attributes, leaf.shape
     lower, upper = np.full(shape, -np.inf), np.full(shape, np.inf)
     if attributes.get("nonneg") or attributes.get("pos"):
@@ -46,8 +45,7 @@ def limits(leaf: Any) -> tuple[Array, Array]:
 
 
 def whole(leaf: Any, *kinds: str) -> Array:
-    """Where the leaf takes whole numbers only, by its attributes "integer" and "boolean", or these
-    `kinds` of them."""
+    """Where the leaf takes whole numbers only, by "integer" and "boolean", or these `kinds`."""
     mask = np.zeros(leaf.shape or (1,), bool)
     for kind in kinds or ("integer", "boolean"):
         if leaf.attributes.get(kind):
@@ -85,8 +83,7 @@ def shaped(leaf: Any, flat: Any) -> Any:
 
 
 def counted(leaf: Any, value: Any) -> Any:
-    """The part of an array (..., *shape) that matters: the symmetric part of a symmetric leaf, zero
-    outside its pattern."""
+    """The part of an array (..., *shape) that matters: symmetric, and zero outside the pattern."""
     if is_symmetric(leaf):
         value = (value + mirrored(value)) / 2
     where = pattern(leaf)
@@ -94,8 +91,7 @@ def counted(leaf: Any, value: Any) -> Any:
 
 
 def wrapped(leaf: Any, flat: Any) -> Any:
-    """The same for a CVXPY expression, marked with the signs and definiteness that the attributes
-    state."""
+    """The same for a CVXPY expression, marked with the signs that the attributes state."""
     value = cp.reshape(flat, leaf.shape, order="C")
     if is_symmetric(leaf):
         value = (value + mirrored(value)) / 2

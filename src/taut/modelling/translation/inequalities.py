@@ -18,8 +18,7 @@ from .reading import checked, leaves_of
 
 
 class Excess(NamedTuple):
-    """An expression that must not exceed zero, or must equal zero. An equality is played as two
-    inequalities."""
+    """An expression that must not exceed zero; with `equality` neither it nor its negative."""
 
     expression: Any
     equality: bool = False
@@ -50,8 +49,7 @@ class Excess(NamedTuple):
 
 
 def stated_rows(constraints: list[Any], induced: frozenset[int] = frozenset()) -> list[Excess]:
-    """The excesses of CVXPY constraints, with the names of these constraints. Those with the ids
-    `induced` were added for choices after the data."""
+    """The excesses of constraints, with their names; those in `induced` were added by taut."""
     return [
         excess._replace(label=label_of(constraint, position), induced=constraint.id in induced)
         for position, constraint in enumerate(constraints, 1)
@@ -109,8 +107,7 @@ def _power_cone(constraint: Any) -> Any:
 
 
 def attribute_constraints(variables: list[Any]) -> list[Any]:
-    """The attributes as CVXPY constraints, except symmetry and zeros, which are built into the
-    expressions."""
+    """The attributes as constraints, except symmetry and zeros, which are built in."""
     constraints = []
     for variable in variables:
         constraints += bounds_of(variable)
@@ -141,8 +138,7 @@ LONGEST = 48
 
 
 def label_of(constraint: Any, position: int) -> str:
-    """Return the label that the user set with `constraint.set_label`, or the constraint as text, or
-    its position."""
+    """The label that the user set by `set_label`, or the constraint as text, or its position."""
     label = getattr(constraint, "label", None)
     if label:
         return str(label)
@@ -161,8 +157,7 @@ def numbered(label: str, shape: tuple[int, ...], places: Iterable[int] | None = 
 
 
 def row_names(excesses: list[Excess]) -> tuple[str, ...]:
-    """Return one name per constraint that is played: entries of an array get an index, an equality
-    two names."""
+    """One name per row that is played: entries get an index, an equality two names."""
     plain: list[str] = []
     for excess in excesses:
         shape = excess.expression.shape if excess.shape is None else excess.shape
@@ -175,8 +170,7 @@ def row_names(excesses: list[Excess]) -> tuple[str, ...]:
 def announced_rows(
     announced: list[Any], recourse: Iterable[Any], variables: list[Any]
 ) -> list[Excess]:
-    """Announced constraints on the `variables` of the decision as expressions that must not exceed
-    zero, found to be convex."""
+    """Announced constraints on the decision's `variables` as convex excesses."""
     if not announced:
         return []
     _, stated = checked(cp.Constant(0.0), announced, "announced")

@@ -71,8 +71,7 @@ def refuse_foreign(parameters: list[Any], variables: list[Any]) -> None:
 
 
 def chosen_parameters(parameters: list[Any], chosen: Any, values: Mapping[int, Any]) -> list[Any]:
-    """The parameters that change with the round: the chosen ones, or those without a value if
-    `chosen` is None."""
+    """The parameters that change with the round: the chosen ones, or those without a value."""
     if chosen is None:
         return [parameter for parameter in parameters if values[parameter.id] is None]
     listed = named("per_round", chosen, parameters, "parameters")
@@ -130,8 +129,7 @@ def parameter_range(statement: Statement, domain: Domain) -> Range:
 
 
 def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) -> list[str]:
-    """A note for each parameter without bounds, if constants were estimated: the range that was
-    assumed for it."""
+    """Notes on the range that was assumed for parameters without bounds, if it matters."""
     notes, spans = [], spans_of(parameters)
     for parameter in parameters if estimated else ():
         span = spans[parameter.id]
@@ -149,8 +147,7 @@ def guess_notes(parameters: list[Any], known: Range, estimated: frozenset[str]) 
 def draw_parameters(
     parameters: list[Any], known: Range, random: np.random.Generator, count: int
 ) -> Array:
-    """Values (count, size) of the parameters that respect their attributes: the middle, corners,
-    and some between."""
+    """Admissible values (count, size): the middle, corners, and some between."""
     mix = random.uniform(size=(count, len(known.lower)))
     mix[1::2] = np.round(mix[1::2])  # extremes are attained at corners
     mix[:1] = 0.5

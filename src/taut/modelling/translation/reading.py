@@ -68,8 +68,7 @@ def recourse(*variables: Any) -> Recourse:
 
 
 def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
-    """The loss as an expression to minimise, all constraints as one list, and the variables marked
-    by `taut.recourse`."""
+    """The loss to minimise, all constraints, and the variables marked by `taut.recourse`."""
     stated = _flat(constraints)
     if isinstance(loss, cp.Problem):
         loss, stated = loss.objective, [*_flat(loss.constraints), *stated]
@@ -87,8 +86,7 @@ def unpacked(loss: Any, constraints: Any) -> tuple[Any, list[Any], list[Any]]:
 
 
 def leaves_of(parts: Sequence[Any], kind: str) -> list[Any]:
-    """The "variables" or "parameters" of expressions and constraints in the order of their
-    creation, which is also their position in a stream."""
+    """The "variables" or "parameters" in the order of their creation, as in a stream."""
     leaves = {leaf.id: leaf for part in parts for leaf in getattr(part, kind)()}
     return [leaves[key] for key in sorted(leaves)]
 
@@ -110,16 +108,14 @@ def named(argument: str, names: Any, leaves: list[Any], kind: str) -> list[Any]:
 
 
 def bound_constraints(variable: Any) -> list[Any]:
-    """The bounds of a variable that are CVXPY expressions, such as `bounds=[0, limit]` with a
-    parameter, as constraints."""
+    """The constraints that stand for bounds that are expressions: `bounds=[0, limit]`."""
     low, high = variable.attributes.get("bounds") or (None, None)
     lower = [variable >= low] if isinstance(low, cp.Expression) else []
     return [*lower, variable <= high] if isinstance(high, cp.Expression) else lower
 
 
 def parameters_of(part: Any) -> list[Any]:
-    """The parameters of an expression or constraint, without those in the bounds of its variables,
-    which CVXPY counts."""
+    """The parameters of a part, without those in bounds of its variables, which CVXPY counts."""
     if not any(bound_constraints(variable) for variable in part.variables()):
         return list(part.parameters())
     parameters, queue = [], [part]

@@ -131,8 +131,7 @@ class Keys:
         )
 
     def _keyed(self, data: Mapping[Any, Any], needed: list[Any]) -> tuple[Any, ...]:
-        """The parts in the order of the parameters, None for those that are not there and not
-        `needed`."""
+        """The parts in the order of the parameters, None for missing ones that are not `needed`."""
         parts: list[Any] = [None] * len(self.parameters)
         for key, value in data.items():
             place = self._places.get(("id", key.id) if isinstance(key, cp.Parameter) else key)
@@ -152,8 +151,7 @@ class Keys:
 
 
 class _Rule:
-    """The attributes that the data of one parameter must have, because the proof of convexity
-    relies on them."""
+    """The attributes that the data of a parameter must have: the proof of convexity needs them."""
 
     def __init__(self, parameter: Any) -> None:
         self.name, self.shape = parameter.name(), parameter.shape

@@ -135,8 +135,7 @@ class Request(NamedTuple):
 
 
 class Statement:
-    """The expressions of a model, without the variables that are chosen after the data of a
-    round."""
+    """The expressions of a model, without variables that are chosen after the data."""
 
     def __init__(self, request: Request) -> None:
         loss, constraints, marked = unpacked(request.loss, request.constraints)
@@ -174,8 +173,7 @@ class Statement:
 
     @cached_property
     def forms(self) -> AffineForms:
-        """Affine forms over the flat decision, for expressions without per-round parameters.
-        Symmetry and zeros are built in."""
+        """Affine forms over the flat decision, without data. Symmetry and zeros are built in."""
         leaves: dict[int, Any] = {}
         for variable in self.variables:
             rows = np.arange(variable.size)
@@ -201,8 +199,7 @@ class Statement:
         return {v.id: shaped(v, flat[self.spans[v.id]]) for v in self.variables}
 
     def parameter_values(self, z: Any) -> dict[int, Any]:
-        """The values of all parameters in a round with the data z, by id; None stands for no
-        data."""
+        """The values of all parameters for the data z of a round, by id; None if there are none."""
         if z is None or not self.parameters:
             return self.values_of_fixed
         data = z if isinstance(z, tuple) else self.keys.arranged(z, check=False)

@@ -309,8 +309,7 @@ def _structure(expression: Any, slots: list[Any]) -> tuple[Any, Build] | None:
 
 
 def _part(expression: Any) -> _Part | None:
-    """The entries of a leaf that an expression consists of, if it is a leaf or a selection from
-    one."""
+    """The entries of a leaf that an expression consists of, if it is a leaf or selects from one."""
     if isinstance(expression, (cp.Variable, cp.Parameter)):
         return _Part(expression, np.arange(expression.size).reshape(expression.shape))
     name = type(expression).__name__

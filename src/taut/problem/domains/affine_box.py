@@ -20,11 +20,9 @@ from .base import FAR, Domain, cast, finfo, reals, shape_of, working
 from .equations import far_onto_slice, knapsack, onto_equations, onto_slice
 
 FAR_AWAY = 2.0**30
-"""A point that is so many times farther away than the bounds is projected by a method for far
-points, in NumPy."""
+"""Points so many times farther away than the bounds have a method of their own, in NumPy."""
 RANK = 1e-10
-"""Equations whose singular values are below this share of the largest one are linear combinations
-of the others."""
+"""Equations with singular values below this share of the largest are combinations of others."""
 STEPS = 40
 """Steps of the random walk that samples the domain."""
 
@@ -174,8 +172,7 @@ class AffineBox(
         return inside & jnp.all(jnp.abs(rows @ wide.ravel() - values) <= room)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """A point reached by a random walk (hit and run) from the centre; it is distributed almost
-        uniformly."""
+        """A point that a random walk (hit and run) reaches: it is distributed almost uniformly."""
         rows, low, high, start = map(jnp.asarray, (self.rows, self.lower, self.upper, self.middle))
         low, high, start = low.ravel(), high.ravel(), start.ravel()
         basis = rows / jnp.linalg.norm(rows, axis=1, keepdims=True)
@@ -202,8 +199,7 @@ class AffineBox(
         )
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """Vertices: by filling up in the order of price with one equation, by linear programming
-        with several."""
+        """Vertices: by filling up in the order of price, or by linear programming."""
         low, high = self.lower.reshape(-1), self.upper.reshape(-1)
         if len(self.rows) == 1:
             return knapsack(self.rows[0], self.values[0], low, high, directions, xp)
@@ -244,8 +240,7 @@ class AffineBox(
 
 
 def _independent(rows: Array, values: Array) -> tuple[Array, Array]:
-    """The same equations with orthonormal rows, if there are several; one equation stays as it
-    is."""
+    """The same equations with orthonormal rows, if there are several."""
     if not np.all(np.any(rows, axis=1)):
         raise ValueError(
             "rows: got an equation without coefficients; expected at least one number that is "
@@ -298,8 +293,7 @@ def _project(rows: Array, values: Array, low: Array, high: Array, x: Array) -> A
 
 
 def _linear_program(rows: Array, values: Array, low: Array, high: Array, direction: Array) -> Array:
-    """A vertex at which <direction, x> is smallest. Raises if no point satisfies the equations
-    within the bounds."""
+    """A vertex at which <direction, x> is smallest. Raises if the domain is empty."""
     from scipy.optimize import linprog
 
     solution = linprog(

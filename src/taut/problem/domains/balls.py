@@ -22,8 +22,7 @@ from .simplex import onto_simplex
 
 @dataclass(frozen=True, init=False, eq=False)
 class _Centred(Domain):
-    """What the two balls share: a centre and a radius, which is also the largest distance from the
-    centre."""
+    """What both balls share: a centre and a radius, also the largest distance from the centre."""
 
     radius: float
     origin: Any  # the centre as a leaf; None is zero, which then costs nothing in every round
@@ -83,8 +82,7 @@ class _Centred(Domain):
 
 
 class Ball(_Centred, leaves=("radius", "origin")):
-    """The Euclidean ball {x : |x - centre| <= radius}; `shape` without `centre` means centred at
-    zero."""
+    """The Euclidean ball {x : |x - centre| <= radius}; with `shape` alone, centred at zero."""
 
     def project(self, x: jax.Array) -> jax.Array:
         """centre + (x - centre) / max(1, |x - centre| / radius)."""
@@ -138,8 +136,7 @@ class Ball(_Centred, leaves=("radius", "origin")):
         return smaller / jnp.max(jnp.abs(smaller)) * (2.0**20 * self.radius)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """The first d of d + 2 coordinates of a uniform point of the sphere, which fill the ball
-        evenly."""
+        """The first d of d + 2 coordinates of a uniform point of the sphere fill the ball."""
         normal = jax.random.normal(key, (math.prod(self.shape) + 2,))
         point = normal[:-2] * (self.radius / self._length(normal))
         return self.centre + point.reshape(self.shape)
@@ -173,8 +170,7 @@ class L1Ball(_Centred, leaves=("radius", "origin")):
     """
 
     def project(self, x: jax.Array) -> jax.Array:
-        """Soft thresholding of x - centre at the simplex's threshold; a point inside comes back
-        unchanged."""
+        """Soft thresholding at the simplex's threshold; a point inside comes back unchanged."""
         x = self._decision(x)
         radius, middle = cast(working(x), self.radius, self.middle)
         offset = x.astype(middle.dtype) - middle
@@ -188,15 +184,13 @@ class L1Ball(_Centred, leaves=("radius", "origin")):
         return np.where(threshold <= 0, rows, self._row + np.sign(offset) * sizes)
 
     def sample(self, key: jax.Array) -> jax.Array:
-        """The first d of d + 1 exponentials with random signs, divided by the sum of all their
-        sizes."""
+        """The first d of d + 1 exponentials with random signs, divided by the sum of all sizes."""
         signed = jax.random.laplace(key, (math.prod(self.shape) + 1,))
         point = signed[:-1] * (self.radius / self._length(signed))
         return self.centre + point.reshape(self.shape)
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """The vertex along the first of the largest entries; the centre for a direction of
-        zeros."""
+        """The vertex along the first of the largest entries; the centre for zeros."""
         sizes = xp.abs(directions)
         first = xp.arange(directions.shape[1])[None] == xp.argmax(sizes, axis=1)[:, None]
         return self._row - self.radius * xp.where(first, xp.sign(directions), 0)

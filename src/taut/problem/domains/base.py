@@ -16,8 +16,7 @@ from ...engine import Array, register_attributes, require_jax
 
 
 def reals(name: str, value: Any, shape: tuple[int, ...] | None = None) -> Array:
-    """A read-only copy of the finite array `value` in 64 bits; a scalar is repeated to fill
-    `shape`."""
+    """A read-only copy of `value` in 64 bits, finite; a scalar is repeated to fill `shape`."""
     array = arguments.finite(name, value).astype(np.float64)
     if shape is not None:
         if array.shape not in ((), shape):
@@ -59,8 +58,7 @@ def norm(values: Any) -> Any:
 ROLE = "domain"
 """What files call a description of a domain."""
 FAR = 1e8
-"""How many radii away the point lies whose projection approximates the minimiser of a linear
-function."""
+"""Linear functions are minimised by projecting a point so many radii away."""
 
 
 class Domain(ABC):
@@ -104,14 +102,12 @@ class Domain(ABC):
 
     @abstractmethod
     def contains(self, x: jax.Array, tolerance: float = 1e-9) -> jax.Array:
-        """Whether `x` is in the domain, up to an absolute `tolerance` and the rounding of its float
-        type."""
+        """Whether `x` is in the domain, up to `tolerance` and the rounding of its float type."""
 
     @property
     @abstractmethod
     def centre(self) -> jax.Array:
-        """The point whose largest distance to the domain's points is smallest; where learners
-        start."""
+        """The point whose largest distance to the domain is smallest; where learners start."""
 
     @abstractmethod
     def sample(self, key: jax.Array) -> jax.Array:
@@ -119,8 +115,7 @@ class Domain(ABC):
 
     @abstractmethod
     def to_cvxpy(self, x: Any) -> list[Any]:
-        """The CVXPY constraints that keep the expression `x`, of the domain's shape, in the
-        domain."""
+        """The CVXPY constraints that keep the expression `x`, of the domain's shape, inside."""
 
     def linear_minimiser(self, direction: jax.Array) -> jax.Array:
         """A point x of the domain at which <direction, x> is smallest, in the float type of
@@ -153,8 +148,7 @@ class Domain(ABC):
         )
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """Exact minimisers for flat directions, (k, size) -> (k, size); `xp` is numpy or
-        jax.numpy."""
+        """Exact minimisers for flat directions, (k, size), in `xp`, numpy or jax.numpy."""
         raise NotImplementedError  # without it, `linear_minimiser` projects a point far away
 
     def _project_in_numpy(self, rows: Array) -> Array:
@@ -206,8 +200,7 @@ class Domain(ABC):
         return decision if jnp.issubdtype(decision.dtype, jnp.floating) else decision.astype(float)
 
     def _slack(self, x: jax.Array, size: jax.Array, tolerance: float) -> jax.Array:
-        """What `contains` forgives: numbers of magnitude `size`, rounded to the type of `x`, are
-        added up."""
+        """What `contains` forgives: the rounding of sums of numbers of magnitude `size`."""
         rounding = (8 + math.sqrt(math.prod(self.shape))) * float(finfo(x.dtype).eps)
         return rounding * size + tolerance
 

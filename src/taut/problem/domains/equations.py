@@ -14,8 +14,7 @@ STEPS = 40
 POLISH = 2
 """corrections of what rounding leaves of the equations."""
 LEAST = 1e-12
-"""The smallest pivot when the equations are corrected: combinations of equations without free
-entries are left alone."""
+"""The smallest pivot of a correction: equations without free entries are left alone."""
 
 
 def onto_slice(row: Any, value: Any, low: Any, high: Any, x: Any, xp: Any) -> Any:
@@ -87,8 +86,7 @@ def _between(x: Any, low: Any, high: Any) -> Any:
 def _corrected(
     rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any, inside: Any = None
 ) -> Any:
-    """Remove the rest of the equations by the smallest change of the entries `inside`, by default
-    those between bounds."""
+    """Remove the rest of the equations by the smallest change of the entries `inside`."""
     inside = _between(x, low, high) if inside is None else inside
     inside = xp.where(inside, 1.0, 0.0).astype(x.dtype)
     left = values - rows @ x

@@ -25,8 +25,7 @@ def _checked(parts: Sequence[Any]) -> tuple[Domain, ...]:
 
 @dataclass(frozen=True, init=False, eq=False)
 class Product(Domain, leaves=("parts",)):
-    """The product of domains: a decision is the flat concatenation of the parts' decisions, in
-    order."""
+    """The product of domains: a decision joins the flat decisions of the parts, in order."""
 
     parts: tuple[Domain, ...]
     shape: tuple[int, ...]

@@ -18,8 +18,7 @@ from .base import Domain, working
 
 @dataclass(frozen=True, init=False, eq=False)
 class Simplex(Domain, leaves=("total",)):
-    """The simplex {x : x >= 0, sum x = total} in `dimension` entries: `Simplex(3)`, or
-    `Simplex(1.0, shape=3)`."""
+    """The simplex {x : x >= 0, sum x = total}: `Simplex(3)`, or `Simplex(1.0, shape=3)`."""
 
     total: float
     shape: tuple[int, ...]

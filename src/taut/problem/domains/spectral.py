@@ -62,8 +62,7 @@ class Spectral(Domain, leaves=("eigenvalues",)):
 
     @property
     def diameter(self) -> Any:
-        """That of the eigenvalues, because the distance of two matrices is largest if they have the
-        same eigenvectors."""
+        """That of the eigenvalues: two matrices are farthest with the same eigenvectors."""
         return self.eigenvalues.diameter
 
     def project(self, x: jax.Array) -> jax.Array:
@@ -98,8 +97,7 @@ class Spectral(Domain, leaves=("eigenvalues",)):
         return type(self)(self.eigenvalues.scaled(factor))
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
-        """The eigenvectors of the direction with the eigenvalues that minimise over their own
-        domain."""
+        """The direction's eigenvectors with the best eigenvalues for its own ones."""
         n = self.shape[0]
         values, vectors = _decomposed(directions.reshape(-1, n, n), xp)
         best = self.eigenvalues._minimisers(values, xp)

@@ -16,13 +16,11 @@ from .box import Box
 from .product import Blocks, Product
 
 DISTANCES = (FAR, 1e12)
-"""How many radii away points lie whose projections bound a linear function from below; the better
-bound counts."""
+"""Radii to the points whose projections bound a linear function; the better one counts."""
 BATCH = 16
 """Rows that a compiled function takes at once: one size to compile, whatever the number of rows."""
 FEW = 2000
-"""Up to this many points are projected in NumPy on a box cut by equations, which takes about a
-millisecond each."""
+"""So many points are projected on a box cut by equations in NumPy: about 1 ms each."""
 
 
 def centre_of(domain: Domain) -> Array:
@@ -41,8 +39,7 @@ def centre_of(domain: Domain) -> Array:
 
 
 def linear_minimisers(domain: Domain, directions: Array) -> Array:
-    """For each row of `directions` a flat decision at which <direction, x> is smallest; see
-    `Domain.linear_minimiser`."""
+    """For each row of `directions` a flat decision, as of `Domain.linear_minimiser`."""
     if pieces := _pieces(domain):
         minimisers = np.zeros(directions.shape)
         for part, places in pieces:
@@ -97,8 +94,7 @@ def least_change(domain: Domain, directions: Array, points: Array) -> Array:
 
 
 def bounding_box(domain: Domain) -> tuple[Array, Array]:
-    """A box that contains the domain, as flat lower and upper bounds; the smallest one, if its
-    edges can be computed."""
+    """Flat bounds of a box that contains the domain; the smallest one, if it can be computed."""
     known = domain._edges()
     if known is not None:
         return tuple(np.array(edge, float).ravel() for edge in known)  # type: ignore[return-value]

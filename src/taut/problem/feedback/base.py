@@ -31,13 +31,11 @@ class Feedback(ABC):
 
     @property
     def random(self) -> bool:
-        """Whether it draws random numbers, so that a simulation needs a random key for each
-        seed."""
+        """Whether a simulation needs a random key for each seed."""
         return False
 
     def begin(self, x1: jax.Array, count: int) -> Any:
-        """Return what the feedback has to remember, before round 1; `count` is the number of
-        constraints."""
+        """Return what to remember before round 1; `count` is the number of constraints."""
         return ()
 
     def seen(self, round: Round, key: jax.Array, t: jax.Array) -> Round:
@@ -53,8 +51,7 @@ class Feedback(ABC):
     def deliver(
         self, learner: Any, state: Any, memory: Any, round: Round, key: jax.Array, t: jax.Array
     ) -> tuple[Any, Any]:
-        """Let the learner take its steps at the end of round t; return the learner's state and the
-        memory after it."""
+        """Let the learner step at the end of round t; return its state, and the memory."""
         return learner.step(state, self.seen(round, key, t)), memory
 
 
@@ -78,8 +75,7 @@ class FullInformation(Feedback):
 
 
 def as_feedback(value: Any) -> Feedback | None:
-    """Return the user's feedback, or `None` for full information, which needs no code of its
-    own."""
+    """Return the user's feedback; None for full information, which needs no code."""
     if value is None or isinstance(value, FullInformation):
         return None
     return arguments.instance(

@@ -155,8 +155,7 @@ class Delayed(Feedback):
 
 
 class DelayedRound(RoundSeen):
-    """A round as it was measured, seen from the present decision: the linear models of loss and
-    constraints."""
+    """A round as it was measured: linear models of loss and constraints."""
 
     def __init__(self, measured: Pending, round: Round) -> None:
         super().__init__(round)

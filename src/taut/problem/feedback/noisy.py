@@ -52,8 +52,7 @@ class Uniform:
 
     @property
     def sigma(self) -> float:
-        """The errors are sigma-sub-Gaussian: the uniform distribution is so with its standard
-        deviation."""
+        """A uniform error is sub-Gaussian with its standard deviation."""
         return float(np.max(np.asarray(self.scale))) / math.sqrt(3)
 
 
@@ -177,8 +176,7 @@ class Noisy(Feedback):
 
 
 class NoisyRound(RoundSeen):
-    """A round whose answers have errors. Asked twice about one decision, it gives the same
-    answer."""
+    """A round whose answers have errors, the same ones if asked twice about a decision."""
 
     def __init__(self, round: Round, noise: Noisy, key: jax.Array, t: jax.Array) -> None:
         super().__init__(round)

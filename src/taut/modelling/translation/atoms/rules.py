@@ -27,8 +27,7 @@ MOST_SLICES = 4  # a selection made of more pieces than this is cheaper as one g
 
 
 def axes_of(atom: Any, ndim: int) -> tuple[int, ...]:
-    """The axes that the axis atom reduces in an array of `ndim` dimensions: all if it names
-    none."""
+    """The axes that the atom reduces in an array of `ndim` dimensions: all if it names none."""
     if atom.axis is None or ndim == 0:
         return tuple(range(ndim))
     return tuple(atom.axis) if isinstance(atom.axis, tuple) else (int(atom.axis),)
@@ -85,8 +84,7 @@ def _always(function: Operation) -> Rule:
 
 
 def _fitted(function: Callable[[jax.Array, jax.Array], jax.Array]) -> Rule:
-    """Rule of an elementwise atom, by a function of two arguments; a single one is only
-    broadcast."""
+    """Rule of an elementwise atom, by a function of two arguments; one is only broadcast."""
     return lambda atom: lambda *xs: reduce(function, (fit(x, atom.shape) for x in xs))
 
 
@@ -145,8 +143,7 @@ def _moved(atom: Any) -> Operation:
 
 
 def _convolve(atom: Any) -> Operation:
-    """Sums of the anti-diagonals of the outer product, lined up by shearing it one place per
-    row."""
+    """Sums of anti-diagonals of the outer product, sheared by one place per row."""
 
     def operation(a: jax.Array, b: jax.Array) -> jax.Array:
         m, n = a.size, b.size
@@ -247,8 +244,7 @@ def _geometric_mean(atom: Any) -> Operation:
 
 
 def _perspective(atom: Any) -> Operation:
-    """The perspective `s f(x / s)`; at s = 0 the recession function if it was given, else
-    infinite."""
+    """`s f(x / s)`; at s = 0 the recession function if it was given, else infinite."""
     from ..translate import translate
 
     ids = [variable.id for variable in atom.f.variables()]
