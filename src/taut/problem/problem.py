@@ -192,7 +192,7 @@ class Problem(Displayed):
         return self._named[1]
 
     def whole(self) -> Problem:
-        """Return the problem with announced constraints like all others, without their constants."""
+        """Return the problem with announced constraints like all others, without constants."""
         if self.announced is None:
             return self
         twin = copy.copy(self)
