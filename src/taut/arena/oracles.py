@@ -21,6 +21,7 @@ ORACLES = ("loss", "gradient", "values", "pullback", "project", "minimise")
 """Loss values, loss gradients, evaluations of all constraints, products with their Jacobian,
 projections onto the domain, and linear minimisations over it."""
 ROUNDS = 64
+"""How many rounds are played at most."""
 FILE = "oracles.json"
 """The file beside the results with the calls by learner."""
 Calls = Mapping[str, float]
@@ -44,7 +45,7 @@ def _counting(counts: Counter[str]) -> Callable[[str, jax.Array], None]:
     return asked
 
 
-def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROUNDS) -> Calls:
+def count_calls(learner: Learner, problem: Problem, data: Any) -> Calls:
     """Return the mean number of calls of each oracle in a round.
 
     The calls are counted when they are executed, so those in loops count as often as the loop runs,
@@ -53,8 +54,7 @@ def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROU
     Arguments:
         learner: a learner that sees whole rounds.
         problem: the problem that it plays.
-        data: arrays (seed, round, ...); the rounds of the first seed are played.
-        rounds: how many rounds are played at most.
+        data: arrays (seed, round, ...); the first rounds of the first seed are played.
 
     >>> import taut
     >>> stream = taut.arena.STREAMS["toy"]
@@ -65,11 +65,13 @@ def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROU
     if isinstance(learner, Delayed):
         return {}
     if isinstance(learner, Grows):
-        learner = learner.with_room(rounds)
-    first = jax.tree.map(lambda leaf: leaf[:rounds], one_seed(data, 0))
+        learner = learner.with_room(ROUNDS)
+    first = jax.tree.map(lambda leaf: leaf[:ROUNDS], one_seed(data, 0))
     length = len(jax.tree.leaves(first)[0])
     counts: Counter[str] = Counter()
-    state = learner.init(jnp.asarray(problem.domain.centre), _count_of(problem))
+    state = learner.init(
+        jnp.asarray(problem.domain.centre), problem.constants.constraint_count or 1
+    )
     if is_random(learner):
         state = seeded(learner, state, jax.random.key(0))
 
@@ -82,7 +84,3 @@ def count_calls(learner: Learner, problem: Problem, data: Any, rounds: int = ROU
     jax.block_until_ready(jax.jit(lambda state, z: lax.scan(play_round, state, z)[0])(state, first))
     jax.effects_barrier()
     return {name: counts[name] / length for name in ORACLES}
-
-
-def _count_of(problem: Problem) -> int:
-    return problem.constants.constraint_count or 1

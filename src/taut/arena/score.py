@@ -236,7 +236,7 @@ def field_of(boards: Sequence[Board]) -> Field:
     return Field(names, tuple(board.stream.family for board in boards), seeds, regret, violation)
 
 
-def leaderboard(boards: Iterable[Board], draws: int = statistics.DRAWS) -> Leaderboard:
+def leaderboard(boards: Iterable[Board]) -> Leaderboard:
     """Return the learners by their score over these streams; those that played on all of them
     first, and only they are ranked."""
     boards = tuple(board for board in boards if board.stream.ranked)
@@ -248,7 +248,7 @@ def leaderboard(boards: Iterable[Board], draws: int = statistics.DRAWS) -> Leade
         name: field.mean(getattr(shares, name))
         for name in ("hit", "missed_regret", "missed_violation", "missed_both")
     }
-    samples = statistics.draw_weights(field.families, field.seeds, field.regret.shape[2], draws)
+    samples = statistics.draw_weights(field.families, field.seeds, field.regret.shape[2])
     scores = _sampled(samples, shares.hit)
     played = ~np.isnan(field.regret[:, :, 0])
     standings = [
@@ -349,7 +349,7 @@ def _columns(boards: Sequence[Board], learner: str) -> dict[str, float]:
     }
 
 
-def sensitivity(boards: Iterable[Board], leader: str | None = None) -> list[tuple[str, str, int]]:
+def sensitivity(boards: Iterable[Board]) -> list[tuple[str, str, int]]:
     """Return (choice, who leads, place of the leader of the board) for other ways to score.
 
     The ways differ in the grid of targets, in the weights of streams and families, and in the kind
@@ -396,7 +396,7 @@ def sensitivity(boards: Iterable[Board], leader: str | None = None) -> list[tupl
         )
         ways[f"without the family {left_out}"] = fewer.mean(hit[:, stay])
     first = names[int(np.argmax(ways["as ranked: share of targets hit"]))]
-    mine = names.index(leader if leader in names else first)
+    mine = names.index(first)
     return [
         (way, names[int(np.argmax(values))], 1 + int(np.sum(values > values[mine])))
         for way, values in ways.items()

@@ -146,11 +146,11 @@ def require_equal(a: Any, b: Any, sentence: str) -> None:
     require(np.array_equal(np.asarray(a), np.asarray(b), equal_nan=True), sentence)
 
 
-def require_close(a: Any, b: Any, sentence: str, rtol: float = 0.0, atol: float = 1e-12) -> None:
-    """Require that two arrays agree up to tolerances."""
+def require_close(a: Any, b: Any, sentence: str, atol: float = 1e-12) -> None:
+    """Require that two arrays agree up to a tolerance."""
     a, b = np.asarray(a), np.asarray(b)
     require(
-        a.shape == b.shape and np.allclose(a, b, rtol=rtol, atol=atol),
+        a.shape == b.shape and np.allclose(a, b, rtol=0, atol=atol),
         f"{sentence} (largest difference "
         f"{np.max(np.abs(a - b), initial=0.0) if a.shape == b.shape else 'of shapes'})",
     )

@@ -60,10 +60,10 @@ def _draw(jump: bool, seed: int, rounds: int) -> Any:
     return {"reward": reward, "use": use}
 
 
-def offline(z: Any, rounds: int, tolerance: float = 1e-9) -> float:
+def offline(z: Any, rounds: int) -> float:
     """Minus the value of the offline linear program: the best allocation with all requests known,
     within the budgets."""
-    return -prices(z["reward"], z["use"], np.full(BUDGETS, RATE * rounds), tolerance)[0]
+    return -prices(z["reward"], z["use"], np.full(BUDGETS, RATE * rounds))[0]
 
 
 def prices(
@@ -142,10 +142,6 @@ def _clicks() -> Any:
     }
 
 
-def _logged(seed: int, rounds: int) -> Any:
-    return {name: values[:rounds] for name, values in _clicks().items()}
-
-
 _STOCHASTIC = frozenset({str(Assumes.STOCHASTIC)})
 
 
@@ -189,7 +185,7 @@ STREAMS = (
     stream(
         "ad-clicks",
         "impressions of a fashion shop for five campaigns, a budget for each of three positions",
-        _logged,
+        lambda seed, rounds: {name: values[:rounds] for name, values in _clicks().items()},
         "Saito et al., Open Bandit Dataset, NeurIPS 2021 (data sets), the sample that is "
         "packaged with obp",
         known=_KNOWN,

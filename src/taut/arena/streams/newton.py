@@ -14,12 +14,14 @@ from ...extras import optional
 ACCURATE = {"tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-10}
 """Tolerances of a step: as accurate as the solver can. With its own, 1e-8, the gap stays too large
 for some short horizons."""
+TOLERANCE = 1e-8
+"""The relative gap to the smallest value, proved by the linear lower bound at the result."""
 Oracle = Callable[[Array], tuple[float, Array, Array]]
 """x -> value, gradient, Hessian of the total loss."""
 
 
 def smooth_best(
-    oracle: Oracle, constraints: Callable[[Any], list[Any]], start: Array, tolerance: float = 1e-8
+    oracle: Oracle, constraints: Callable[[Any], list[Any]], start: Array
 ) -> tuple[Array, float]:
     """Return the x that minimises a smooth convex function under convex constraints, and its value.
 
@@ -27,8 +29,6 @@ def smooth_best(
         oracle: value, gradient and Hessian.
         constraints: a CVXPY variable -> CVXPY constraints.
         start: a decision that satisfies the constraints.
-        tolerance: the relative gap to the smallest value, proved by the linear lower bound at the
-            result.
     """
     cp = optional("cvxpy")
 
@@ -45,11 +45,11 @@ def smooth_best(
         )
         _solve(model, **ACCURATE)
         move = np.asarray(y.value) - x
-        if -float(gradient @ move) <= tolerance * max(1.0, abs(value)):
+        if -float(gradient @ move) <= TOLERANCE * max(1.0, abs(value)):
             lowest = cp.Problem(cp.Minimize(gradient / scale @ (y - x)), constraints(y))
             _solve(lowest)
             gap = -float(lowest.value) * scale
-            if gap <= 10 * tolerance * max(1.0, abs(value)):
+            if gap <= 10 * TOLERANCE * max(1.0, abs(value)):
                 return x, value
         step = 1.0
         while step > 1e-12 and not oracle(x + step * move)[0] <= value + 1e-4 * step * float(
