@@ -13,13 +13,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 
 import taut
 from taut.arena.demand import packaged, rescaled
 from taut.arena.streams.dispatch import CAP, DAY, Choice, problem
 from taut.plots.families import family_of
-from taut.plots.style import new_figure, styled, text_colour
+from taut.plots.style import new_figure, shade, styled
 
 ROUNDS = 10 * DAY
 EVERY = 3
@@ -112,6 +113,13 @@ def _text(name: str, one: dict[str, Any]) -> str:
     return f"cost {one['cost']:.1f}, worst excess {one['worst excess']:.2g}"
 
 
+def _text_colour(name: str) -> str:
+    """Return the colour of a method's family, lighter on a dark page so that text is easy to
+    read."""
+    colour = family_of(name).colour
+    return colour if mpl.rcParams["figure.facecolor"] == "white" else shade(colour, 0.35)
+
+
 def _labels_beside(axes: Any, data: dict[str, Any], end: float) -> None:
     """Write name, cost and worst excess beside the end of each line, apart from each other."""
     ends = {name: one["emissions"][-1] for name, one in data["methods"].items()}
@@ -122,7 +130,7 @@ def _labels_beside(axes: Any, data: dict[str, Any], end: float) -> None:
             (end, height),
             (6, 0),
             textcoords="offset points",
-            color=text_colour(family_of(name).colour),
+            color=_text_colour(name),
             fontweight="bold" if name == "half-space" else "normal",
             va="center",
             annotation_clip=False,
@@ -138,7 +146,7 @@ def _labels_below(axes: Any, data: dict[str, Any], end: float) -> None:
             (0, -40 - 13 * place),
             xycoords="axes fraction",
             textcoords="offset points",
-            color=text_colour(family_of(name).colour),
+            color=_text_colour(name),
             fontweight="bold" if name == "half-space" else "normal",
             annotation_clip=False,
         )

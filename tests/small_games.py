@@ -105,3 +105,21 @@ def assert_bit_equal(a, b):
             assert left[name].dtype == right[name].dtype, name
             assert left[name].shape == right[name].shape, name
             assert left[name].tobytes() == right[name].tobytes(), name
+
+
+def points_of(domain, count):
+    """Points all over a domain, many of them on its boundary; the first two, where constraints tie,
+    on its axes."""
+    generator, centre = np.random.default_rng(0), np.asarray(domain.centre)
+    offsets = generator.normal(size=(count, centre.size))
+    offsets *= (
+        generator.uniform(0, 1.6, size=(count, 1))
+        * float(domain.radius)
+        / np.linalg.norm(offsets, axis=1)[:, None]
+    )
+    if isinstance(domain, taut.Ball):
+        offsets /= np.maximum(np.linalg.norm(offsets, axis=1) / float(domain.radius), 1)[:, None]
+    offsets[:2] = 0
+    offsets[1, 0] = float(domain.radius) / 2
+    points = centre + offsets.reshape(count, *centre.shape)
+    return np.clip(points, domain.lower, domain.upper) if isinstance(domain, taut.Box) else points

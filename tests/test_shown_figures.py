@@ -16,6 +16,7 @@ from website.figures import (
     FIGURES,
     SHOWN,
     checksum,
+    dark_figures,
     data_of,
     embedded,
     example,
@@ -23,7 +24,6 @@ from website.figures import (
 )
 
 import taut
-from taut.plots.style import dark_figures
 
 ROOT = Path(__file__).parent.parent
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))

@@ -18,12 +18,13 @@ import importlib.util
 import json
 from collections import Counter
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
-from taut.plots.style import dark_figures
+from taut.plots.style import SHEET
 
 from . import arena_figures, speed_figures
 
@@ -41,12 +42,29 @@ __all__ = [
     "SHOWN",
     "Figure",
     "checksum",
+    "dark_figures",
     "data_of",
     "embedded",
     "example",
     "main",
     "tables",
 ]
+
+
+DARK: dict[str, Any] = {
+    "figure.facecolor": "#0d1117",
+    "axes.facecolor": "#0d1117",
+    "savefig.facecolor": "#0d1117",
+    "grid.color": "#2b3138",
+    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), "#e6edf3"),
+    **dict.fromkeys(("axes.titlecolor", "xtick.color", "ytick.color"), "#e6edf3"),
+}
+"""What differs on a dark page."""
+
+
+def dark_figures() -> AbstractContextManager[Any]:
+    """Return a context in which figures are drawn for a dark page."""
+    return mock.patch.dict(SHEET, DARK)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import small_games
 import taut
 from taut.play.compile import count_compiled
 from taut.testing import playing, problems
@@ -73,7 +74,7 @@ def _quick():
 @cache
 def points(name):
     """Decisions all over the domain, and for each a round's data and a direction."""
-    x = problems.decisions(PROBLEMS[name].domain, 40)
+    x = small_games.points_of(PROBLEMS[name].domain, 40)
     data = None
     if PROBLEMS[name].constraints.takes_data:
         data = jax.tree.map(lambda a: a[0], problems.MOVING.stream(1, len(x), seed=8))

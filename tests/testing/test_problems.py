@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import small_games
 import taut
 from taut.testing import playing, problems
 
@@ -25,7 +26,7 @@ def _quick():
 def sampled(case):
     """|df|, f, g and |dg_i| over decisions (boundary included) x rounds of a stream and of the
     adversary."""
-    points = problems.decisions(case.problem.domain, 400)
+    points = small_games.points_of(case.problem.domain, 400)
     drawn = jax.tree.map(lambda a: a[0], case.stream(1, 24, seed=3))
     keys = jax.random.split(jax.random.key(2), 24)
     revealed = jax.vmap(case.reveal)(

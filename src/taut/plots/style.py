@@ -4,9 +4,7 @@ panels, curves, axes and legends. `families` has the colours and markers of lear
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -73,28 +71,6 @@ SHEET: dict[Any, Any] = {
 }
 
 
-DARK: dict[Any, Any] = {
-    "figure.facecolor": "#0d1117",
-    "axes.facecolor": "#0d1117",
-    "savefig.facecolor": "#0d1117",
-    "grid.color": "#2b3138",
-    **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor"), "#e6edf3"),
-    **dict.fromkeys(("axes.titlecolor", "xtick.color", "ytick.color"), "#e6edf3"),
-}
-"""What differs on a dark page."""
-_dark = ContextVar("taut_dark_figures", default=False)
-
-
-@contextmanager
-def dark_figures() -> Iterator[None]:
-    """Return a context in which figures are drawn for a dark page."""
-    before = _dark.set(True)
-    try:
-        yield
-    finally:
-        _dark.reset(before)
-
-
 def styled(draw: Callable[P, R]) -> Callable[P, R]:
     """Draw under the style sheet, and leave matplotlib's settings as they were."""
 
@@ -107,7 +83,7 @@ def styled(draw: Callable[P, R]) -> Callable[P, R]:
         defaults = {
             name: mpl.rcParamsDefault[name] for name in mpl.rcParamsDefault if "backend" not in name
         }
-        with mpl.rc_context({**defaults, **SHEET, **(DARK if _dark.get() else {})}):
+        with mpl.rc_context({**defaults, **SHEET}):
             return draw(*args, **options)
 
     return inner
@@ -229,11 +205,6 @@ def shade(colour: str, share: float) -> str:
     end = 1.0 if share > 0 else 0.0
     red, green, blue = (part + (end - part) * abs(share) for part in to_rgb(colour))
     return str(to_hex((red, green, blue)))
-
-
-def text_colour(colour: str) -> str:
-    """Return a colour in which text is easy to read: lighter in figures for dark pages."""
-    return shade(colour, 0.35) if _dark.get() else colour
 
 
 def empty(axes: Axes, reason: str) -> None:

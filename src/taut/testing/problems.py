@@ -75,24 +75,6 @@ class KnownProblem:
         )
 
 
-def decisions(domain: Ball | Box, count: int, seed: int = 0) -> Array:
-    """Points all over a domain, many of them on its boundary; the first two, where constraints tie,
-    on its axes."""
-    generator, centre = np.random.default_rng(seed), np.asarray(domain.centre)
-    offsets = generator.normal(size=(count, centre.size))
-    offsets *= (
-        generator.uniform(0, 1.6, size=(count, 1))
-        * float(domain.radius)
-        / np.linalg.norm(offsets, axis=1)[:, None]
-    )
-    if isinstance(domain, Ball):
-        offsets /= np.maximum(np.linalg.norm(offsets, axis=1) / float(domain.radius), 1)[:, None]
-    offsets[:2] = 0
-    offsets[1, 0] = float(domain.radius) / 2
-    points = centre + offsets.reshape(count, *centre.shape)
-    return np.clip(points, domain.lower, domain.upper) if isinstance(domain, Box) else points
-
-
 def _unit(a: Any, length: float = 1.0) -> Any:
     return length * a / np.linalg.norm(a, axis=-1, keepdims=True)
 
