@@ -396,10 +396,10 @@ def test_a_feasible_set_without_interior_leaves_regret_out():
 def test_certificates_take_comparators_that_move():
     problem, data = toy(), np.repeat(np.array([[[1.0, 0.0], [-1.0, 0.0]]]), 100, axis=1)
     run = taut.simulate(taut.ClippedOGD(0.05, 4.0), problem, data, seeds=1)
-    moving = taut.hindsight(problem, data, seeds=1, comparator="per-round")
+    moving = taut.hindsight(problem, data, seeds=1, comparator="shifting", breakpoints=[100])
     certificate = run.certificate(best=moving)
     first = certificate.rows[0]
-    assert first.quantity == "regret, per-round comparator"
+    assert first.quantity == "regret, shifting comparator"
     assert first.worst == pytest.approx(float(run.totals.loss[0]) + 200)
     fixed = row(run.certificate(), "regret")
     assert first.bound == pytest.approx(fixed.bound + 2 * 2 / 0.05)  # D P / eta

@@ -70,9 +70,9 @@ def certify(
         stream: its data, in the same case; `seeds` as in `taut.simulate`.
         score: the problem that was scored, in the same case; by default the one that was played.
         best: the best decision of the scored problem in hindsight, if it was computed before. With
-            `best=taut.hindsight(problem, stream, comparator="per-round")` regret is measured
-            against a comparator that moves, and compared with bounds that depend on the length of
-            its path.
+            `best=taut.hindsight(problem, stream, comparator="per-round")`, or "shifting", regret is
+            measured against a comparator that moves, and compared with bounds that depend on the
+            length of its path.
         data: what an adversary revealed, if it is not to be replayed; arrays (seed, round, ...).
         advice, forecast: what advisers said or predicted in all rounds, as in `taut.simulate`, for
             a run that was loaded from a file.
@@ -328,7 +328,7 @@ def _best_fixed(
             f"{seed}: every one has max g >= {error.bound:.4g} in some round. The least-violating "
             f"decision is x = {shown}, with max g = {error.violation:.4g}. Decisions that change "
             "are other comparators: pass best=taut.hindsight(problem, stream, "
-            'comparator="per-round") to the certificate.'
+            'comparator="per-round"), or "shifting", to the certificate.'
         )
     except NotCertified as error:
         return None, case.noted(

@@ -129,12 +129,13 @@ def test_constraints_in_different_units():
     np.testing.assert_allclose(lagrangian, value, rtol=1e-7)
 
 
-def test_a_comparator_that_moves():
+@pytest.mark.parametrize("options", [{"comparator": "per-round"}, {"breakpoints": [3]}])
+def test_comparators_that_move(options):
+    options = {"comparator": "shifting", **options}
     plain = scaled("distance", "cone", 1.0, 1.0)
-    found = taut.hindsight(plain, DATA, comparator="per-round")
+    found = taut.hindsight(plain, DATA, **options)
     for of_loss, of_constraints in ((1e-12, 1.0), (1.0, 1e-12)):
-        problem = scaled("distance", "cone", of_loss, of_constraints)
-        best = taut.hindsight(problem, DATA, comparator="per-round")
+        best = taut.hindsight(scaled("distance", "cone", of_loss, of_constraints), DATA, **options)
         np.testing.assert_allclose(best.decision, found.decision, atol=1e-5)
         np.testing.assert_allclose(best.loss / of_loss, found.loss, rtol=1e-7)
         np.testing.assert_allclose(best.gap, found.gap, rtol=1e-3, atol=1e-8)

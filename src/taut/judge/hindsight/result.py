@@ -19,9 +19,9 @@ class Hindsight:
     """The best feasible decisions. Leading dims of all arrays: `seed`, then `prefix` if prefixes
     were given.
 
-    The comparator "per-round" has one decision per round: the dim `round` of `decision` and
-    `violation` then stands in the place of `prefix`, while `loss`, `gap` and `path_length` are
-    totals.
+    A comparator that moves has one decision per round ("per-round") or per segment ("shifting"):
+    the dim `round` or `segment` of `decision` and `violation` then stands in the place of `prefix`,
+    while `loss`, `gap` and `path_length` are totals.
     """
 
     decision: Array
@@ -38,7 +38,7 @@ class Hindsight:
     solver: str
     prefixes: tuple[int, ...] | None = None
     comparator: str = "fixed"
-    """ "fixed" or "per-round"."""
+    """ "fixed", "per-round" or "shifting"."""
     path_length: Array | None = None
     """Sum over the rounds of |u_t - u_(t-1)| for a comparator u_1, u_2, ... that moves; None for
     "fixed"."""

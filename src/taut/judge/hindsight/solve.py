@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import jax
 import numpy as np
 
 from ... import arguments
-from ...engine import double_precision, require_jax
+from ...engine import Array, double_precision, require_jax
 from ...problem.feasibility import NoFeasibleDecision
 from ...problem.problem import Problem
 from ...problem.streams import Arrays, Stream, as_stream
@@ -32,6 +33,7 @@ def hindsight(
     tolerance: float = 1e-8,
     key: jax.Array | None = None,
     comparator: str = "fixed",
+    breakpoints: Sequence[int] | None = None,
     previous: Any = None,
 ) -> Hindsight:
     r"""The x in B with g(x) <= 0 (in every round) that minimises sum_t f_t(x), for all seeds and
@@ -64,6 +66,9 @@ def hindsight(
             "fixed" is one decision that is feasible in all rounds.
             "per-round" is the best decision of each round under that round's constraints. Its
             `path_length` says how much it moves. Prefixes give totals of the first rounds.
+            "shifting" changes after the rounds in `breakpoints`; between the changes one decision
+            is feasible in all rounds.
+        breakpoints: for "shifting", the rounds after which the decision changes.
         previous: for a problem with `previous=True`. By default the previous decision is x itself
             in all rounds, also in the first: the loss of a decision that is played all the time,
             against which policy regret is measured. With a run, or with its decisions (seed, round,
@@ -71,8 +76,8 @@ def hindsight(
             regret, which must be feasible in all rounds after the run's own decisions.
 
     Raises `NoFeasibleDecision` if no decision satisfies the constraints (of all rounds; of a round
-    for a comparator that moves), `ValueError` for losses or constraints that are seen to be
-    unbounded, infinite or not convex, and `RuntimeError` if the gap cannot be certified.
+    or segment for comparators that move), `ValueError` for losses or constraints that are seen to
+    be unbounded, infinite or not convex, and `RuntimeError` if the gap cannot be certified.
 
     >>> import jax.numpy as jnp, taut
     >>> toy = taut.Problem(
@@ -88,7 +93,16 @@ def hindsight(
             f"problem: got {arguments.shown(problem)}; expected taut.Problem(...), then the stream"
         )
     arguments.one_of("method", method, ("exact", "first-order"))
-    arguments.one_of("comparator", comparator, ("fixed", "per-round"))
+    arguments.one_of("comparator", comparator, ("fixed", "per-round", "shifting"))
+    if (comparator == "shifting") != (breakpoints is not None):
+        raise ValueError(
+            f'breakpoints: got {breakpoints!r} with comparator="{comparator}"; expected rounds for '
+            'comparator="shifting", and None for others'
+        )
+    if comparator == "shifting" and prefixes is not None:
+        raise ValueError(
+            'prefixes: got some with comparator="shifting"; expected horizon=... for each prefix'
+        )
     if comparator != "fixed" and method != "exact":
         raise ValueError(
             f'method: got "{method}" with comparator="{comparator}"; expected method="exact"'
@@ -104,10 +118,13 @@ def hindsight(
     ends = tuple(sorted(set(wanted or (length,))))
     with double_precision():
         rng = np.random.default_rng(0 if key is None else np.asarray(jax.random.key_data(key)))
-        if comparator == "per-round":
-            return replace(
-                _per_round(problem, source, length, wanted, tolerance, rng), problem=asked
-            )
+        if comparator != "fixed":
+            if breakpoints is None:
+                parts, which = _rounds(problem, source, length, tolerance, rng)
+            else:
+                edges = (0, *_breakpoints(breakpoints, length), length)
+                parts, which = _segments(problem, source, edges, tolerance, rng)
+            return replace(_moving(comparator, parts, which, wanted), problem=asked)
         solve = exactly if method == "exact" else solve_by_first_order
         best = solve(problem, source, ends, tolerance, rng)
     # The solvers answer for ascending prefixes; without prefixes there is only one answer.
@@ -154,16 +171,24 @@ BATCH = 256
 """Rounds whose units are measured together by the per-round comparator."""
 
 
-def _per_round(
-    problem: Problem,
-    stream: Stream,
-    length: int,
-    wanted: tuple[int, ...] | None,
-    tolerance: float,
-    rng: np.random.Generator,
-) -> Hindsight:
-    """For every round, the decision that minimises its loss under its own constraints. Equal rounds
-    are solved once. Totals are those of all rounds, or of prefixes if they are `wanted`."""
+def _breakpoints(breakpoints: Any, horizon: int) -> list[int]:
+    rounds = [
+        arguments.count("breakpoints", after)
+        for after in np.atleast_1d(np.asarray(breakpoints)).tolist()
+    ]
+    if rounds != sorted(set(rounds)) or not rounds or rounds[-1] >= horizon:
+        raise ValueError(
+            f"breakpoints: got {breakpoints!r}; expected increasing numbers of rounds below "
+            f"{horizon}"
+        )
+    return rounds
+
+
+def _rounds(
+    problem: Problem, stream: Stream, length: int, tolerance: float, rng: np.random.Generator
+) -> tuple[list[Hindsight], Array]:
+    """The decision that minimises each round's loss under its own constraints, and where it is in
+    these results: (seed, round). Equal rounds are solved once."""
     data = jax.tree.map(np.asarray, stream.block(0, length))
     leaves, tree = jax.tree.flatten(data)
     count = stream.seeds * length
@@ -182,13 +207,37 @@ def _per_round(
             seed, number = divmod(int(chosen[error.seed or 0]), length)
             error.add_note(f"This is round {number + 1} of seed {seed}, on its own.")
             raise
-    decision, round_loss, slack, violation = (
+    return parts, which
+
+
+def _segments(
+    problem: Problem,
+    stream: Stream,
+    edges: Sequence[int],
+    tolerance: float,
+    rng: np.random.Generator,
+) -> tuple[list[Hindsight], Array]:
+    """The best fixed decision between every two edges, and where it is in these results: (seed,
+    segment)."""
+    parts = []
+    for start, stop in pairwise(edges):
+        segment = Arrays(stream.block(start, stop - start), stop - start, stream.seeds, True)
+        parts.append(exactly(problem, segment, (stop - start,), tolerance, rng))
+    return parts, np.arange(len(parts) * stream.seeds).reshape(len(parts), stream.seeds).T
+
+
+def _moving(
+    comparator: str, parts: list[Hindsight], which: Array, wanted: tuple[int, ...] | None
+) -> Hindsight:
+    """The comparator with decision `which` of all parts, (seed, round or segment). Totals are those
+    of all of them, or of prefixes if they are `wanted`."""
+    decision, part_loss, slack, violation = (
         np.concatenate([getattr(part, name)[:, 0] for part in parts])[which]
         for name in ("decision", "loss", "slack", "violation")
     )
     moves = np.diff(decision, axis=1, prepend=decision[:, :1]).reshape(*which.shape, -1)
     last: Any = -1 if wanted is None else [prefix - 1 for prefix in wanted]
-    loss = np.cumsum(round_loss, axis=1)[:, last]
+    loss = np.cumsum(part_loss, axis=1)[:, last]
     unit = max(part.unit for part in parts)
     total_slack = slack.sum(axis=1).reshape(-1, *(1,) * (loss.ndim - 1))
     return Hindsight(
@@ -197,9 +246,9 @@ def _per_round(
         gap=total_slack / np.maximum(unit, np.abs(loss)),
         violation=violation,
         multipliers=None,
-        solver=f"per-round: {which.max() + 1} programs, {parts[0].solver}",
+        solver=f"{comparator}: {which.max() + 1} programs, {parts[0].solver}",
         prefixes=wanted,
-        comparator="per-round",
+        comparator=comparator,
         path_length=np.cumsum(np.linalg.norm(moves, axis=2), axis=1)[:, last],
         unit=unit,
     )
