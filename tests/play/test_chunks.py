@@ -33,14 +33,13 @@ def test_default_chunk_length(size):
 )
 def test_chunk_and_every_beyond_the_horizon_allocate_nothing(option, monkeypatch):
     seen = []
-    prepare = Simulation.prepare.__func__
+    prepare = Simulation.__init__
 
-    def spy(cls, **keywords):
-        prepared = prepare(cls, **keywords)
-        seen.append(prepared.shape.length)
-        return prepared
+    def spy(self, **keywords):
+        prepare(self, **keywords)
+        seen.append(self.shape.length)
 
-    monkeypatch.setattr(Simulation, "prepare", classmethod(spy))
+    monkeypatch.setattr(Simulation, "__init__", spy)
     run = taut.simulate(CLIPPED, GAME, targets(rounds=5), record=ALL, **option)
     assert max(seen) <= 40_000
     assert run.every == option.get("every", 1)

@@ -124,7 +124,7 @@ def _prepared(
             "run: got a run without its problem or its data; expected both, and one learner"
         )
     stream = as_stream(stream, horizon=run.horizon)
-    return Simulation.prepare(
+    return Simulation(
         learners=learners or (learner,),
         swept=bool(learners),
         problem=problem,

@@ -147,7 +147,7 @@ def simulate(
     few = source.horizon <= FEW[-1] and numbers <= SHORT and not source.reacts
     if few and recorded and "decisions" not in recorded and chunk is None and checkpoint is None:
         recorded |= {"path"}  # for certificates, which would play such a run again otherwise
-    simulation = Simulation.prepare(
+    simulation = Simulation(
         learners=learners,
         swept=swept,
         problem=problem,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -74,40 +75,29 @@ class Chunk(NamedTuple):
     records: dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Simulation:
-    """A simulation that is ready to be played. `prepare` makes one; `play` and `result` carry it
-    out."""
+    """A simulation that is ready to be played: learners, problem and data fit together, and are
+    laid out for the loop. `play` and `result` carry it out.
 
-    learners: tuple[Learner, ...]
-    swept: bool
-    """Whether the user gave several learners, so that results have an axis `learner`."""
-    problem: Problem
-    score: Problem | None
-    feedback: Feedback | None
-    """What the learners see of a round; `None` for full information."""
-    stream: Stream
-    every: int
-    first: jax.Array
-    random_keys: jax.Array | None
-    example: Any
-    """Shapes and types of one round's data."""
-    shape: Shape
-    inputs: Inputs
-    room: int | None
-    """The size of states that may grow; None if they do not."""
-    short: bool
-    """Whether learners are played without parts that are seldom needed."""
-    quick: bool = False
-    """Whether to compile quickly rather than well, for a program that runs once."""
-    advice: Advice | None = None
-    """What advisers say in all rounds."""
-    forecast: Any = None
-    """A stream of predicted data, "last" for the data of the round before, or None."""
+    Arguments:
+        learners: of one class.
+        swept: whether the user gave several learners, so that results have an axis `learner`.
+        problem: what is played.
+        score: the problem that scores, if it is another one.
+        feedback: what the learners see of a round; None for full information.
+        stream: the data.
+        record: what is recorded.
+        every: in which rounds, for what is thinned.
+        first: the first decision.
+        random_keys: one per seed, or None if nothing is drawn.
+        chunk: the number of rounds that are played at a time, or None.
+        quick: whether to compile quickly rather than well, for a program that runs once.
+        advice: what advisers say in all rounds, or None.
+        forecast: predicted data, "last" for the data of the round before, or None.
+    """
 
-    @classmethod
-    def prepare(
-        cls,
+    def __init__(
+        self,
         *,
         learners: tuple[Any, ...],
         swept: bool,
@@ -123,14 +113,18 @@ class Simulation:
         quick: bool = False,
         advice: Any = None,
         forecast: Any = None,
-    ) -> Simulation:
-        """Check that learners, problem and data fit together, and lay them out for the loop."""
-        example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
-        played = count_constraints(problem, first, problem.given(example, first), "stream")
-        scored = played
+    ) -> None:
+        self.learners, self.swept, self.feedback = learners, swept, feedback
+        self.problem, self.score, self.stream, self.every = problem, score, stream, every
+        self.first, self.random_keys, self.quick = first, random_keys, quick
+        self.example = round_shapes(stream, first, None if random_keys is None else random_keys[0])
+        """Shapes and types of one round's data."""
+        given = problem.given(self.example, first)
+        played = scored = count_constraints(problem, first, given, "stream")
         if score is not None or problem.announced is not None:
             all_rows = (score or problem).whole()
-            scored = count_constraints(all_rows, first, all_rows.given(example, first), "stream")
+            given = all_rows.given(self.example, first)
+            scored = count_constraints(all_rows, first, given, "stream")
         if problem.announced is not None:
             check_announced(learners, problem, stream, feedback)
         predicted = forecast is not None
@@ -141,62 +135,46 @@ class Simulation:
         function = None if isinstance(advice, Stream) else advice
         if function is not None:
             check_advice_function(function, learners[0], first, predicted)
+        self.advice: Advice | None = advice
+        self.forecast: Stream | str | None = forecast
         thinning = min(every, stream.horizon + 1)  # beyond the horizon nothing is kept
         shape = Shape(
             learners=len(learners),
             seeds=stream.seeds,
             counts=(played, scored),
             length=0,
-            record=tuple(name for name in RECORDS if name in record),
+            record=tuple([name for name in RECORDS if name in record]),
             every=thinning,
             reveal=stream.function if isinstance(stream, Adversary) else None,
             advice=function,
             advised=isinstance(advice, Stream) or predicted,
         )
-        length = _chunk_length(shape, example, first.size, stream, chunk)
+        length = _chunk_length(shape, self.example, first.size, stream, chunk)
+        # Whole groups of thinned rounds, so that none straddles two chunks.
+        self.shape = shape._replace(length=-(-length // thinning) * thinning)
         # What a learner sees through feedback is not its own state, which neither grows nor stops.
         own, kind = feedback is None, type(learners[0])
-        room = None
-        if (
-            own
-            and issubclass(kind, Grows)
-            and any(each.with_room(1) is not each for each in learners)
-        ):
-            room = ROOM
-        short = own and chosen_passes() is None and issubclass(kind, Shortens)
-        stacked = _stacked(learners, feedback, first.dtype, room, short)
+        grows = own and issubclass(kind, Grows)
+        self.room = (
+            ROOM if grows and any(each.with_room(1) is not each for each in learners) else None
+        )
+        """The size of states that may grow; None if they do not."""
+        self.short = own and chosen_passes() is None and issubclass(kind, Shortens)
+        """Whether learners are played without parts that are seldom needed."""
+        stacked = _stacked(learners, feedback, first.dtype, self.room, self.short)
+        self.short = self.short and isinstance(stacked, Shortened)
+        remembers = problem.previous or (score is not None and score.previous)
+        start = shared_start(problem, score, first) if remembers else None
 
         def number(leaf: Any) -> Any:  # Python's floats in the type of the decision
             return np.asarray(leaf, first.dtype) if isinstance(leaf, float) else np.asarray(leaf)
 
-        remembers = problem.previous or (score is not None and score.previous)
-        start = shared_start(problem, score, first) if remembers else None
-        inputs = Inputs(
+        self.inputs = Inputs(
             game=jax.tree.map(number, Game.of(problem, score)),
             learner=stacked,
             x1=np.asarray(first),
             start=None if start is None else np.asarray(start),
             adversary=None if shape.reveal is None else adversary_state(stream, first.dtype),
-        )
-        return cls(
-            learners=learners,
-            swept=swept,
-            problem=problem,
-            score=score,
-            feedback=feedback,
-            stream=stream,
-            every=every,
-            first=first,
-            random_keys=random_keys,
-            example=example,
-            # Whole groups of thinned rounds, so that none straddles two chunks.
-            shape=shape._replace(length=-(-length // thinning) * thinning),
-            inputs=inputs,
-            room=room,
-            short=short and issubclass(type(stacked), Shortened),
-            quick=quick,
-            advice=advice,
-            forecast=forecast,
         )
 
     def block(self, start: int, rounds: int) -> Any:
@@ -256,8 +234,9 @@ class Simulation:
             if simulation.short and np.any(learner.fell_short(state)):  # type: ignore[attr-defined]
                 simulation = simulation.whole()
                 continue
-            if simulation.room is not None and any(_is_full(each, state) for each in self.learners):
-                simulation = simulation._with_learners(2 * simulation.room, simulation.short)
+            room = simulation.room
+            if room is not None and any(each.is_full(state) for each in self.learners):
+                simulation = simulation._with_learners(2 * room, simulation.short)
                 carry = None if carry is None else simulation._padded(carry)
                 continue
             excess = chunk.records.get("excess")
@@ -271,9 +250,11 @@ class Simulation:
         return self._with_learners(self.room, short=False) if self.short else self
 
     def _with_learners(self, room: int | None, short: bool) -> Simulation:
+        other = copy.copy(self)
+        other.room, other.short = room, short
         learner = _stacked(self.learners, self.feedback, self.first.dtype, room, short)
-        inputs = replace(self.inputs, learner=learner)
-        return replace(self, room=room, short=short, inputs=inputs)
+        other.inputs = replace(self.inputs, learner=learner)
+        return other
 
     def _padded(self, carry: Carry) -> Carry:
         """Return the carry of a smaller simulation with zeros in the new room."""
@@ -287,7 +268,8 @@ class Simulation:
     def _play_chunk(self, carry: Carry | None, data: Any, start: int, rounds: int) -> Chunk:
         shape, horizon, floating = self.shape, self.stream.horizon, self.first.dtype
         read, revealed = start, data
-        if rounds < shape.length <= horizon and _is_in_memory(self.stream):
+        in_memory = isinstance(self.stream, Arrays) and shape.seeds == 1
+        if rounds < shape.length <= horizon and in_memory:
             # The last chunk reads rounds before it too, in place, instead of a copy of compiled
             # length.
             read = horizon - shape.length
@@ -300,7 +282,7 @@ class Simulation:
             leaf = leaf if leaf.dtype == floating else cast_data("stream", leaf, floating)
             return in_place(leaf, shape.length, borrowed)
 
-        span = Span(*(np.asarray(number, np.int32) for number in (start, rounds, start - read)))
+        span = Span(np.int32(start), np.int32(rounds), np.int32(start - read))
         passed = self.inputs, jax.tree.map(staged, revealed), self.random_keys, span
         program = compiled(self.problem, play_chunk, shape, passed, self.quick, blank=self.blank)
         played = program(*passed, program.blank if carry is None else carry.state)
@@ -383,19 +365,7 @@ def _stacked(
         if feedback is not None:
             played = WithFeedback(learner, feedback)
         ready.append(as_arrays(played, dtype))
-    if len(ready) == 1:
-        return jax.tree.map(lambda leaf: leaf[None], *ready)
     return jax.tree.map(lambda *leaves: np.stack(leaves), *ready)
-
-
-def _is_in_memory(stream: Stream) -> bool:
-    """Return whether the data of one seed are read where they lie."""
-    return isinstance(stream, Arrays) and stream.seeds == 1
-
-
-def _is_full(learner: Any, state: Any) -> bool:
-    """Return whether a state may have lost something for lack of room."""
-    return bool(learner.is_full(state))
 
 
 def _raise_fault(round: int, name: str) -> NoReturn:
