@@ -31,9 +31,8 @@ def aligned(shape: tuple[int, ...], dtype: Any) -> Array:
 
 def is_aligned(array: Array) -> bool:
     """Return whether XLA uses the array in place."""
-    address: int = array.__array_interface__["data"][
-        0
-    ]  # several times faster than array.ctypes.data
+    address: int
+    address, _ = array.__array_interface__["data"]  # several times faster than array.ctypes.data
     return array.flags.c_contiguous and address % ALIGNMENT == 0
 
 
@@ -52,9 +51,11 @@ def in_place(data: Array, length: int, borrowed: list[Array]) -> Array:
         return data
     shape = (data.shape[0], length, *data.shape[2:])
     size = math.prod(shape) * data.dtype.itemsize
+    place = None  # of the smallest memory that is large enough
     with _lock:
-        fitting = [i for i, memory in enumerate(_free) if memory.size >= size]
-        place = min(fitting, key=lambda i: _free[i].size, default=None)
+        for i, memory in enumerate(_free):
+            if memory.size >= size and (place is None or memory.size < _free[place].size):
+                place = i
         memory = aligned((size,), np.uint8) if place is None else _free.pop(place)
     borrowed.append(memory)
     copied = memory[:size].view(data.dtype).reshape(shape)
@@ -70,5 +71,5 @@ def give_back(borrowed: list[Array]) -> None:
     """
     with _lock:
         _free.extend(borrowed)
-        while sum(memory.size for memory in _free) > KEPT:
+        while sum(map(len, _free)) > KEPT:
             _free.pop(0)

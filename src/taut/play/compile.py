@@ -67,9 +67,9 @@ def compiled(
     """
     leaves, structure = jax.tree.flatten(arguments)
     passes = suitable(math.prod(problem.domain.shape))
-    shapes = tuple([(leaf.shape, leaf.dtype) for leaf in leaves])
-    names = tuple([each.name for each in passes])
-    key = (function, static, structure, shapes, names, quick)
+    key: list[Any] = [function, static, structure, passes, quick]
+    for leaf in leaves:
+        key += leaf.shape, leaf.dtype
 
     def make() -> Executable:
         last = None if blank is None else blank()
@@ -77,7 +77,7 @@ def compiled(
         options = QUICK if quick else {}
         return Executable(*_compile(function, static, passed, passes, options, in_pieces), last)
 
-    return programs_of(problem).get(key, make, compiles=True)
+    return programs_of(problem).get(tuple(key), make, compiles=True)
 
 
 def _compile(

@@ -239,7 +239,10 @@ def _one_round(
     if shape.reveal is not None:
         state, z = _ask(shape.reveal, state, key)
     after, played = reveal(learner, game, state, z)
-    return after, {name: RECORDS[name].value(played, z, proposed) for name in shape.record}
+    records = {}
+    for name in shape.record:
+        records[name] = RECORDS[name].value(played, z, proposed)
+    return after, records
 
 
 def own_decision(state: Any) -> jax.Array:
@@ -295,9 +298,10 @@ def _in_groups(
         group: a divisor of it.
     """
     if count == 1:
-        pairs = zip(axes, batch, strict=True)
-        entry = [jax.tree.map(partial(lax.squeeze, dimensions=(k,)), a) for k, a in pairs]
-        results = function(False, *entry)
+        entries = []
+        for axis, tree in zip(axes, batch, strict=True):
+            entries.append(jax.tree.map(partial(lax.squeeze, dimensions=(axis,)), tree))
+        results = function(False, *entries)
         return jax.tree.map(lambda a: lax.expand_dims(a, (min(axes[0], a.ndim),)), results)
     if group == count:
         return function(True, *batch)

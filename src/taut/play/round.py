@@ -287,8 +287,10 @@ def play_round(learner: Learner, state: Any, round: Round, scored: Round) -> tup
         state = learner.decide(state, round)
     after = learner.step(state, round)
     points = points_of(learner, state)
-    losses = [scored.loss(point) for point in points]
-    values = [scored.constraints(point).values for point in points]
+    losses, values = [], []
+    for point in points:
+        losses.append(scored.loss(point))
+        values.append(scored.constraints(point).values)
     loss, excess = losses[0], values[0]
     if len(points) > 1:
         loss, excess = jnp.mean(jnp.stack(losses)), jnp.max(jnp.stack(values), axis=0)
@@ -303,8 +305,11 @@ def _with_faults(state: GameState, faults: jax.Array) -> GameState:
 
 def floats_of(data: Any) -> list[jax.Array]:
     """Return the arrays of a round's data that hold floats."""
-    leaves = map(jnp.asarray, jax.tree.leaves(data))
-    return [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    floats = []
+    for leaf in map(jnp.asarray, jax.tree.leaves(data)):
+        if jnp.issubdtype(leaf.dtype, jnp.floating):
+            floats.append(leaf)
+    return floats
 
 
 def faults_of(z: Any, loss: jax.Array, excess: jax.Array, x: jax.Array) -> jax.Array:

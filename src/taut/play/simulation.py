@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -320,14 +320,14 @@ class Simulation:
         for name in ("cuts_hold", "correction"):
             if getattr(state, name, None) is not None:
                 arrays[name] = np.asarray(getattr(state, name))
-        if not self.swept:
-            arrays = {name: array[0] for name, array in arrays.items()}
         if isinstance(state, AdvisedState):
-            facts = advice_facts(state)
-            arrays["advised"] = facts if self.swept else jax.tree.map(lambda a: a[0], facts)
+            arrays["advised"] = advice_facts(state)
+        if not self.swept:
+            arrays = jax.tree.map(itemgetter(0), arrays)
+        learner = self.learners if self.swept else self.learners[0]
         return Run(
-            learner=self.learners if self.swept else self.learners[0],
-            played_by=self.learners if self.swept else self.learners[0],
+            learner=learner,
+            played_by=learner,
             horizon=self.stream.horizon,
             seeds=self.stream.seeds,
             every=self.every,
@@ -407,7 +407,7 @@ def chunk_of_any_length(horizon: int) -> int | None:
 def _chunk_length(shape: Shape, example: Any, size: int, stream: Stream, chunk: Any) -> int:
     """Return the number of rounds to play at a time, chosen by the user or by the size of a
     round."""
-    data = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(example))
+    data = sum(map(np.size, jax.tree.leaves(example)))
     sizes = {"loss": 1, "excess": 1, "data": data, "multipliers": shape.counts[0]}
     recorded = 0
     for name in shape.record:
@@ -416,7 +416,10 @@ def _chunk_length(shape: Shape, example: Any, size: int, stream: Stream, chunk: 
     length = default_chunk_length(8 * shape.seeds * max(revealed, shape.learners * recorded))
     if chunk is not None:
         return min(arguments.count("chunk", chunk), max(length, stream.horizon))
-    return min(length, *(few + 8 for few in FEW if stream.horizon <= few), LONGEST + 8)
+    for few in FEW:
+        if stream.horizon <= few:
+            length = min(length, few + 8)
+    return length
 
 
 def _zeros(leaf: Any) -> Any:

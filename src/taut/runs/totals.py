@@ -4,6 +4,7 @@ run. They have the same entries."""
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -175,7 +176,7 @@ class Totals:
 
     def __getitem__(self, index: Any) -> Totals:
         """Select the totals of one learner of a sweep."""
-        chosen: Totals = jax.tree.map(lambda array: array[index], self)
+        chosen: Totals = jax.tree.map(itemgetter(index), self)
         return chosen
 
 
