@@ -19,9 +19,9 @@ from ..extras import optional
 from ..learners import Advised, Learner
 from ..learners.clipping import clip_of
 from ..learners.protocols import PlaysPoints, points_of
-from ..learners.registry import DEFAULT, as_learner
-from ..play.announced import check_announced, traced_count
+from ..play.announced import traced_count
 from ..play.packing import Place
+from ..play.with_feedback import checked_learner
 from ..player.data import constraint_count
 from ..player.player import Player
 from ..player.steps import Extremes, PlayerState
@@ -106,23 +106,12 @@ class Fleet(Displayed):
         key: jax.Array | None = None,
     ) -> None:
         require_jax()
-        if not isinstance(problem, Problem):
-            raise TypeError(
-                f"problem: got {arguments.shown(problem)}; expected taut.Problem(...). The order "
-                "is Fleet(learner, problem, ids)"
-            )
-        learner = as_learner(DEFAULT if learner is None else learner, problem, None)
-        if not isinstance(learner, Learner):
-            raise TypeError(
-                f"learner: got {arguments.shown(learner)}; expected a taut learner or the name of "
-                "one. The order is Fleet(learner, problem, ids)"
-            )
+        learner = checked_learner(learner, problem, "Fleet(learner, problem, ids)")
         if learner.request_first:
             raise TypeError(
                 f"learner: {type(learner).__name__} sees a request before it decides; expected a "
                 "learner that decides before a round is revealed, or taut.Player"
             )
-        check_announced((learner,), problem)
         check_feasible(problem)
         self.learner, self.problem = learner, problem
         listed = as_ids(ids)

@@ -23,7 +23,7 @@ from ..display import counted
 from ..engine import first_key, random_key, require_jax
 from ..learners import Advised, Learner
 from ..learners.protocols import is_random
-from ..learners.registry import DEFAULT, as_learner, with_default
+from ..learners.registry import with_default
 from ..problem.compatibility import first_decision
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
@@ -34,7 +34,7 @@ from ..runs.run import RECORDS, Run
 from .advice import with_adviser
 from .checkpoint import Checkpoint
 from .simulation import FEW, SHORT, Simulation
-from .with_feedback import check_covered, default_learner
+from .with_feedback import as_played, check_covered
 
 LOG = logging.getLogger(__name__)
 
@@ -226,10 +226,8 @@ def _learners(
     learner: Any, problem: Problem, source: Stream, feedback: Feedback | None
 ) -> tuple[tuple[Learner, ...], bool]:
     """Return the learners that play, and whether the user gave several."""
-    if learner is None and feedback is not None:
-        data = None if source.reacts else source
-        learner = default_learner(problem, feedback, data, source.horizon)
-    learner = as_learner(DEFAULT if learner is None else learner, problem, source.horizon)
+    data = None if source.reacts else source
+    learner = as_played(learner, problem, feedback, data, source.horizon)
     if isinstance(learner, Learner):
         return (learner,), False
     if (

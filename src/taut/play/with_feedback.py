@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,13 +24,11 @@ from ..learners.protocols import (
     seeded,
     uncovered,
 )
-from ..learners.registry import DEFAULT, LEARNERS
+from ..learners.registry import DEFAULT, LEARNERS, as_learner
 from ..problem.feedback import Feedback, Noisy
+from ..problem.problem import Problem
 from ..problem.rounds import Round
-
-if TYPE_CHECKING:
-    from ..problem.problem import Problem
-
+from .announced import check_announced
 
 LEARNER, FEEDBACK = 2**31 - 1, 2**31 - 2
 """Folded into the key of a seed, so that learner and feedback do not share random numbers with the
@@ -162,6 +160,42 @@ def check_covered(learner: Learner, feedback: Feedback | None, unproven: bool) -
             f"feedback: {why}; got {feedback!r}. Use a learner whose card names this feedback "
             "(see docs/feedback.md), or pass unproven=True to play without a guarantee"
         )
+
+
+def as_played(
+    learner: Any,
+    problem: Problem,
+    feedback: Feedback | None = None,
+    stream: Any = None,
+    horizon: int | None = None,
+) -> Any:
+    """Return the learner that plays where the user gave this one, a name, or None; anything else
+    unchanged. The arguments are those of `default_learner`."""
+    if learner is None:
+        learner = default_learner(problem, feedback, stream, horizon)
+    return as_learner(learner, problem, horizon)
+
+
+def checked_learner(
+    learner: Any,
+    problem: Any,
+    order: str,
+    feedback: Feedback | None = None,
+    unproven: bool = False,
+) -> Learner:
+    """Return the learner of a player or a fleet, after checking that it fits the problem and the
+    feedback; `order` is the call with its arguments in order, for messages."""
+    expected = f"taut.Problem(...). The order is {order}"
+    arguments.instance("problem", problem, Problem, expected)
+    made = as_played(learner, problem, feedback)
+    if not isinstance(made, Learner):
+        raise TypeError(
+            f"learner: got {arguments.shown(made)}; expected a taut learner or the name of one. "
+            f"The order is {order}"
+        )
+    check_covered(made, feedback, unproven)
+    check_announced((made,), problem, feedback=feedback)
+    return made
 
 
 LOG = logging.getLogger(__name__)

@@ -21,10 +21,9 @@ from ..learners import Advised, Learner
 from ..learners.advised import AdvisedState
 from ..learners.clipping import clip_of
 from ..learners.protocols import Grows, points_of
-from ..learners.registry import as_learner, with_default
-from ..play.announced import check_announced
+from ..learners.registry import with_default
 from ..play.simulation import ROOM
-from ..play.with_feedback import check_covered, default_learner, through
+from ..play.with_feedback import checked_learner, through
 from ..problem.compatibility import first_decision
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
@@ -106,22 +105,13 @@ class Player(Displayed):
         history: int | None = None,
     ) -> None:
         require_jax()
-        learner, problem = with_default(learner, problem)
-        if isinstance(problem, Problem):
-            if learner is None:
-                learner = default_learner(problem, as_feedback(feedback))
-            learner = as_learner(learner, problem, None)
-        if not isinstance(learner, Learner):
-            raise TypeError(
-                f"learner: got {arguments.shown(learner)}; expected a taut learner or the name of "
-                "one. The order is Player(learner, problem)"
-            )
-        if not isinstance(problem, Problem):
-            raise TypeError(f"problem: got {arguments.shown(problem)}; expected taut.Problem(...)")
-        self.learner, self.problem, self.feedback = learner, problem, as_feedback(feedback)
-        check_covered(learner, self.feedback, unproven)
-        if problem.announced is not None:
-            check_announced((learner,), problem, feedback=self.feedback)
+        asked, problem = with_default(learner, problem)
+        self.feedback = as_feedback(feedback)
+        learner = checked_learner(
+            asked, problem, "Player(learner, problem)", self.feedback, unproven
+        )
+        assert problem is not None  # others were refused
+        self.learner, self.problem = learner, problem
         counts = (
             constraint_count(problem, count, "Player"),
             constraint_count(problem, announced_count, "Player", announced=True),
