@@ -5,8 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-import zlib
 
 import pytest
 
@@ -236,29 +234,3 @@ print(run.loss.dtype, best.loss.dtype, taut.metrics.regret(run, best).shape)
 
 def test_nothing_asks_for_64_bits_in_a_session_of_32():
     assert run_in_single_precision(NARROW).split() == ["float32", "float64", "(1,)"]
-
-
-def test_programs_that_a_killed_process_left_half_written_are_removed(tmp_path):
-    content = zlib.compress(bytes(range(256)) * 50)
-    long_ago = time.time() - 1000
-    for name, part in (
-        ("whole", content),
-        ("torn", content[:-30]),
-        ("empty", b""),
-        ("foreign", b"\x28\xb5\x2f\xfd??"),
-    ):
-        (tmp_path / f"{name}-cache").write_bytes(part)
-        os.utime(tmp_path / f"{name}-cache", (long_ago, long_ago))
-    (tmp_path / "now-cache").write_bytes(content[:30])  # another process may be writing it
-    (tmp_path / "mine.txt").write_bytes(b"mine")
-    assert engine.remove_damaged_programs(tmp_path) == 2
-    left = {"whole-cache", "foreign-cache", "now-cache", "mine.txt", ".taut-checked"}
-    assert {path.name for path in tmp_path.iterdir()} == left
-    (tmp_path / "whole-cache").write_bytes(content[:-30])
-    os.utime(tmp_path / "whole-cache", (long_ago, long_ago))
-    assert engine.remove_damaged_programs(tmp_path) == 0  # it was read before
-    before = time.time() - 1.5 * engine.SETTLED
-    os.utime(tmp_path / ".taut-checked", (before, before))
-    os.utime(tmp_path / "now-cache", (before + 1, before + 1))
-    assert engine.remove_damaged_programs(tmp_path) == 1
-    assert engine.remove_damaged_programs(tmp_path / "nowhere") == 0

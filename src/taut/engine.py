@@ -4,9 +4,7 @@ taut's version."""
 from __future__ import annotations
 
 import os
-import time
 import weakref
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -77,7 +75,6 @@ def cache(folder: str | Path) -> None:
     simulations again."""
     from jax.experimental.compilation_cache import compilation_cache
 
-    remove_damaged_programs(folder)
     jax.config.update("jax_compilation_cache_dir", str(folder))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -88,48 +85,6 @@ def cache_folder() -> str | None:
     """Return the folder in which this process keeps compiled code, if it has one."""
     folder: str | None = getattr(jax.config, "jax_compilation_cache_dir", None)
     return folder or None
-
-
-SETTLED = 60.0
-"""Seconds after which a file of the cache is no longer being written."""
-
-
-def remove_damaged_programs(folder: str | Path) -> int:
-    """Delete compiled programs that a process left half written when it was killed; return how
-    many.
-
-    JAX writes its files in place, never replaces one, and compiles again in every process that
-    meets a damaged one. Only files that are new since the last call are read.
-    """
-    folder, now = Path(folder), time.time()
-    stamp = folder / ".taut-checked"
-    try:
-        checked = stamp.stat().st_mtime if stamp.exists() else 0.0
-        removed = 0
-        for path in folder.glob("*-cache"):
-            if checked <= path.stat().st_mtime < now - SETTLED and not _is_whole(path.read_bytes()):
-                path.unlink(missing_ok=True)
-                removed += 1
-        if folder.is_dir():
-            stamp.touch()
-            os.utime(stamp, (now - SETTLED, now - SETTLED))
-    except (
-        OSError
-    ):  # somebody else's folder, or another process deletes files; the cache works without this
-        return 0
-    return removed
-
-
-def _is_whole(content: bytes) -> bool:
-    """Return whether a compressed file is complete; True if that cannot be said."""
-    if content[:4] == b"\x28\xb5\x2f\xfd":  # written by a JAX that found a package for zstd
-        return True
-    try:
-        unpacked = zlib.decompressobj()
-        unpacked.decompress(content)
-    except zlib.error:
-        return False
-    return unpacked.eof
 
 
 class _Process:

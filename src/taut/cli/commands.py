@@ -35,14 +35,11 @@ def _prepare() -> None:
     before any JAX array."""
     import jax
 
-    from ..engine import remove_damaged_programs
-
     jax.config.update("jax_enable_x64", True)
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
         cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "taut"
         jax.config.update("jax_compilation_cache_dir", str(cache))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-        remove_damaged_programs(cache)
 
 
 DEFAULT = "half-space"
