@@ -193,7 +193,7 @@ def fleet(observed):
 
 
 def rows_of(fleet):
-    state = [array[fleet._members.slots(None)[1]].tobytes() for array in fleet._state]
+    state = [array[fleet._members.slots(None)].tobytes() for array in fleet._state]
     return [fleet.ids, state, fleet.rounds().tolist(), fleet.skipped().tolist()]
 
 

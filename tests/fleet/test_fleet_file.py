@@ -26,7 +26,7 @@ def observe(fleet, ids=None, seed=0):
 
 
 def same(a, b):
-    slots = [each._members.slots(None)[1] for each in (a, b)]
+    slots = [each._members.slots(None) for each in (a, b)]
     return (
         a.ids == b.ids
         and all(

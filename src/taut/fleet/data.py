@@ -126,12 +126,17 @@ class FleetData:
         self._problem, self._dtype, self.counts = problem, dtype, counts
         self.types = DataTypes(problem, dtype, counts)
 
-    def arranged(self, z: Any, ids: list[Id], parameters: dict[str, Array]) -> Any:
-        """Return data and parameters as the problem's functions take them, a row per member."""
+    def observed(self, z: Any, ids: list[Id], parameters: dict[str, Array]) -> tuple[Any, Any]:
+        """Return data and parameters as the problem's functions take them, a row per member, in
+        the types of earlier rounds, and those of the first member."""
         for table in z.values() if isinstance(z, Mapping) else (z,):
             check_index("z", table, ids)
         data = self._problem.arrange(joined(by_column(z) if parameters else z, parameters))
-        return self._rows(data, len(ids))
+        arrays, structure = jax.tree.flatten(self._rows(data, len(ids)))
+        row = self.types.cast(jax.tree.unflatten(structure, [array[0] for array in arrays]))
+        for i, like in enumerate(jax.tree.leaves(row)):
+            arrays[i] = arrays[i].astype(like.dtype, copy=False)
+        return jax.tree.unflatten(structure, arrays), row
 
     def announced(self, z: Any, ids: list[Id], parameters: dict[str, Array]) -> Any:
         """Return announced data and parameters, a row per member. Other data may be missing."""
@@ -149,13 +154,6 @@ class FleetData:
                     "members"
                 )
         return arrays
-
-    def cast(self, arrays: Any) -> tuple[Any, Any]:
-        """Return the data in the types of earlier rounds, and those of the first member; raise an
-        error if they do not fit."""
-        row = self.types.cast(jax.tree.map(lambda leaf: leaf[0], arrays))
-        cast = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype, copy=False), arrays, row)
-        return cast, row
 
 
 def by_column(table: Any) -> Any:
@@ -206,12 +204,12 @@ def advice_of_members(
             raise ValueError(
                 f"advice: got {len(advice)} entries; expected one for each of {len(listed)} members"
             )
-        said = [said_in_round(f"advice[{i}]", one, count, problem) for i, one in enumerate(advice)]
-        array = np.reshape([rows for rows, _ in said], wanted)
-        given = np.reshape([which for _, which in said], wanted[:2]).astype(bool)
-        gaps = np.broadcast_to(~given.reshape(*given.shape, *[1] * len(shape)), wanted)
-        return array, *_whose(array, gaps)
-    array, mask = numbers_and_gaps(advice, problem.coordinate_names)
+        array, mask = np.zeros(wanted), np.zeros(wanted, bool)
+        for i, said in enumerate(advice):
+            array[i], speaks = said_in_round(f"advice[{i}]", said, count, problem)
+            mask[i, ~speaks] = True
+    else:
+        array, mask = numbers_and_gaps(advice, problem.coordinate_names)
     if count == 1 and array.shape == (len(listed), *shape):
         array, mask = array[:, None], mask[:, None]
     if array.shape != wanted:
@@ -220,10 +218,5 @@ def advice_of_members(
             f"advice: got shape {array.shape}; expected {expected}: the decisions of {count} "
             f"adviser{'s' if count > 1 else ''} for {len(listed)} members"
         )
-    return array, *_whose(array, mask)
-
-
-def _whose(array: Array, gaps: Array) -> tuple[Array, Array]:
-    """Return which advisers say something, and which members have advice that is not finite."""
-    given, wrong = given_and_wrong(array, gaps, 2)
-    return given, np.asarray(wrong.any(axis=1))
+    speaks, wrong = given_and_wrong(array, mask, 2)
+    return array, speaks, np.asarray(wrong.any(axis=1))

@@ -84,7 +84,7 @@ def save(fleet: Fleet, path: str | Path, exclusive: bool = False) -> Saved:
             if exclusive:
                 raise Superseded(f"path: got {path}, where another fleet has saved itself")
             last = None
-        slots = fleet._members.slots(None)[1]
+        slots = fleet._members.slots(None)
         changed = slots[fleet._members.arrays["changed"][slots]]
         if last is None or last.rows + len(changed) > 2 * len(fleet) + SLACK:
             last, changed = Saved(str(folder), "", (), 0), slots
@@ -200,7 +200,7 @@ def _is_part(name: Any) -> bool:
 
 def to_bytes(fleet: Fleet) -> bytes:
     """Return all of a fleet."""
-    slots = fleet._members.slots(None)[1]
+    slots = fleet._members.slots(None)
     return storage.arrays_to_bytes(
         {"what": "fleet"},
         {**_as_bytes(_header(fleet)), **_fingerprint(fleet), **_arrays_of(fleet, slots, [])},
@@ -287,7 +287,7 @@ def _add_part(fleet: Fleet, arrays: Mapping[str, Array]) -> None:
     members.leave([each for each in ids_of("left") if each in members])
     listed = ids_of("ids")
     members.join([each for each in listed if each not in members])
-    slots = members.slots(listed)[1]
+    slots = members.slots(listed)
     fleet._renew(slots)
     for name, array in members.arrays.items():
         if not name.startswith(STORED):

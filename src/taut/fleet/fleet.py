@@ -215,17 +215,17 @@ class Fleet(Displayed):
 
     def _decisions(self, ids: Any) -> Any:
         with self._lock:
-            members = self._members.slots(ids)
-            return self.problem.present(fleet_rounds.read(self, self._columns.x, *members))
+            chosen = self._members.chosen(ids)
+            return self.problem.present(fleet_rounds.read(self, self._columns.x, chosen))
 
     def _advised(self, ids: Any, advice: Any, forecast: Any) -> tuple[Any, Refused]:
         with self._lock:
-            refused = fleet_rounds.advise(self, *self._members.slots(ids), advice, forecast)
+            refused = fleet_rounds.advise(self, self._members.chosen(ids), advice, forecast)
             return self._decisions(ids), refused
 
     def _has_begun(self, ids: list[Id]) -> Array:
         """Return which members have begun their round."""
-        return fleet_rounds.has_begun(self, self._members.slots(ids)[1])
+        return fleet_rounds.has_begun(self, self._members.slots(ids))
 
     def weights(self, ids: Any = None) -> Array:
         """Return the weights of learner and advisers in the coming round, a row per member."""
@@ -236,14 +236,14 @@ class Fleet(Displayed):
             )
         with self._lock:
             weights = self._columns.game.learner.weights
-            return fleet_rounds.read(self, weights, *self._members.slots(ids))
+            return fleet_rounds.read(self, weights, self._members.chosen(ids))
 
     def points(self, ids: Any = None) -> Array:
         """Return the points to play in this round, (member, point, *decision): the decision, or
         those around it that a bandit learner plays."""
         if not isinstance(self._blocks.learner, PlaysPoints):
             with self._lock:
-                slots = self._members.slots(ids)[1]
+                slots = self._members.slots(ids)
                 decisions: Array = self._columns.x.read(self._state, slots)
             return decisions[:, None]
 
@@ -252,7 +252,7 @@ class Fleet(Displayed):
             return jnp.stack(points_of(self._blocks.learner, state.game.learner))
 
         with self._lock:
-            slots = self._members.slots(ids)[1]
+            slots = self._members.slots(ids)
             return np.asarray(jax.vmap(of_row)([array[slots] for array in self._state]))
 
     def announce(self, ids: Any, z: Any) -> Refused:
@@ -277,7 +277,7 @@ class Fleet(Displayed):
 
     def _announce(self, ids: Any, z: Any) -> Refused:
         with self._lock:
-            return fleet_rounds.announce(self, *self._members.slots(ids), z)
+            return fleet_rounds.announce(self, self._members.chosen(ids), z)
 
     def observe(self, ids: Any, z: Any = None, *, rounds: Any = None) -> Refused:
         """Reveal a round to the members that report it.
@@ -301,8 +301,8 @@ class Fleet(Displayed):
 
     def _observe(self, ids: Any, z: Any, rounds: Any) -> Refused:
         with self._lock:
-            listed, slots = self._members.slots(ids)
-            return fleet_rounds.observe(self, listed, slots, z, rounds) if listed else {}
+            chosen = self._members.chosen(ids)
+            return fleet_rounds.observe(self, chosen, z, rounds) if len(chosen) else {}
 
     def skip(self, ids: Any, reason: str = "") -> None:
         """Count a round of which nothing was observed. The decisions stay.
@@ -315,9 +315,9 @@ class Fleet(Displayed):
         """
         arguments.instance("reason", reason, str, "a text")
         with self._lock:
-            listed, slots = self._members.slots(ids)
-            fleet_rounds.skip(self, listed, slots)
-        LOG.info("skipped a round of %d members: %s", len(slots), reason or "no reason given")
+            chosen = self._members.chosen(ids)
+            fleet_rounds.skip(self, chosen)
+        LOG.info("skipped a round of %d members: %s", len(chosen), reason or "no reason given")
 
     def join(self, ids: Any, parameters: Any = None) -> None:
         """Add members, before their first round.
@@ -350,22 +350,24 @@ class Fleet(Displayed):
     def leave(self, ids: Any) -> None:
         """Remove members. Others may take their place in the arrays; nothing is compiled again."""
         with self._lock:
-            listed, _ = self._members.slots(as_ids(ids))
-            self._members.leave(listed)
-            self._left.update(listed)
+            leaving = self._members.chosen(as_ids(ids)).ids
+            self._members.leave(leaving)
+            self._left.update(leaving)
 
     def parameters(self, ids: Any = None) -> dict[str, Array]:
         """Return the parameters of these members by name, a row for each; without ids, of all."""
         with self._lock:
-            return self._members.rows("parameters", self._members.slots(ids)[1])
+            return self._members.rows("parameters", self._members.slots(ids))
 
     def set_parameters(self, ids: Any, parameters: Any) -> None:
         """Change parameters of members from their next round on; other names stay as they are."""
         with self._lock:
-            listed, slots = self._members.slots(ids)
-            given = checked_parameters(parameters, listed, self._members, self._dtype, some=True)
-            self._set(slots, given)
-            fleet_rounds.forget(self, slots)
+            chosen = self._members.chosen(ids)
+            changed = checked_parameters(
+                parameters, chosen.ids, self._members, self._dtype, some=True
+            )
+            self._set(chosen.slots, changed)
+            fleet_rounds.forget(self, chosen.slots)
 
     @property
     def _state(self) -> list[Array]:
@@ -375,21 +377,19 @@ class Fleet(Displayed):
         """Return the round about to be played, from 1, for each of these members; without ids, for
         all."""
         with self._lock:
-            return fleet_rounds.coming(self, self._members.slots(ids)[1])
+            return fleet_rounds.coming(self, self._members.slots(ids))
 
     def skipped(self, ids: Any = None) -> Array:
         """Return how many rounds of each of these members were skipped; without ids, of all."""
         with self._lock:
-            slots = self._members.slots(ids)[1]
+            slots = self._members.slots(ids)
             return np.asarray(self._columns.skipped.read(self._state, slots), np.int64)
 
     def totals(self, ids: Any = None) -> Totals:
         """Return the totals of loss and violations of observed rounds; the first axis is the
         member. Without ids, those of all."""
         with self._lock:
-            return Totals.of_chunk(
-                self._read(self._columns.game.totals, self._members.slots(ids)[1])
-            )
+            return Totals.of_chunk(self._read(self._columns.game.totals, self._members.slots(ids)))
 
     def extremes(self, member: Id) -> Extremes:
         """Return the largest gradients, constraint values and loss differences that a member has
@@ -434,7 +434,7 @@ class Fleet(Displayed):
 
     def _member(self, member: Id) -> PlayerState:
         """Return the state of one member."""
-        slot = self._members.slots([member])[1][0]
+        slot = self._members.slots([member])[0]
         row = tuple(np.array(array[slot]) for array in self._state)
         state: PlayerState = self._blocks.packing.unpack(row)
         return state
@@ -461,7 +461,7 @@ class Fleet(Displayed):
         with self._lock:
             columns: dict[str, Array] = {}
             if what == "decisions":
-                read = fleet_rounds.read(self, self._columns.x, *self._members.slots())
+                read = fleet_rounds.read(self, self._columns.x, self._members.chosen())
                 flat = read.reshape(len(self), math.prod(self._shape))
                 names = self.problem.coordinate_names or [f"x[{i}]" for i in range(flat.shape[1])]
                 columns = dict(zip(names, flat.T, strict=True))

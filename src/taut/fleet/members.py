@@ -7,6 +7,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -29,6 +30,28 @@ ALIGNMENT = 64
 """Bytes of whose multiples the addresses of arrays are."""
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Members that a call is about."""
+
+    ids: list[Id]
+    slots: Array
+    """Where their rows are."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, places: Array) -> Chosen:
+        """Return those at these places."""
+        return Chosen([self.ids[i] for i in places], self.slots[places])
+
+    def places_without(self, refused: Mapping[Id, str]) -> Array:
+        """Return the places of those that were not refused."""
+        if not refused:
+            return np.arange(len(self))
+        return np.array([i for i, each in enumerate(self.ids) if each not in refused], int)
+
+
 class Members:
     """Rows of numbers by id. A member that leaves frees its slot for one that joins later.
 
@@ -42,7 +65,7 @@ class Members:
         self._used = 0  # slots that were ever used
         self.capacity = 0  # the number of slots
         self.arrays = {name: np.zeros((0, *shape), dtype) for name, (shape, dtype) in kinds.items()}
-        self._everybody: tuple[list[Id], Array] | None = None  # all ids and their slots
+        self._everybody: Chosen | None = None
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -77,12 +100,12 @@ class Members:
             if key.startswith(f"{name}/")
         }
 
-    def slots(self, ids: Any = None) -> tuple[list[Id], Array]:
-        """Return ids as a list, and their slots; without ids those of all."""
+    def chosen(self, ids: Any = None) -> Chosen:
+        """Return the members with these ids; without ids all."""
         if ids is None:
             if self._everybody is None:
-                everybody = np.fromiter(self._slots.values(), np.intp, len(self._slots))
-                self._everybody = self.ids, everybody
+                slots = np.fromiter(self._slots.values(), np.intp, len(self._slots))
+                self._everybody = Chosen(self.ids, slots)
             return self._everybody
         listed = as_ids(ids)
         slots = np.fromiter(map(self._slots.get, listed, [-1] * len(listed)), np.intp, len(listed))
@@ -96,7 +119,11 @@ class Members:
         marked[slots] = True
         if np.count_nonzero(marked) != len(slots):
             refuse_repeated(listed)
-        return listed, slots
+        return Chosen(listed, slots)
+
+    def slots(self, ids: Any = None) -> Array:
+        """Return the slots of the members with these ids; without ids those of all."""
+        return self.chosen(ids).slots
 
     def join(self, listed: list[Id]) -> Array:
         """Give slots to new members and return them."""

@@ -155,7 +155,7 @@ class DaskFleet(Displayed):
 
     def _listed(self, ids: Any) -> list[Id]:
         """Return ids as a list, all without ids; each must be a member, and be there once."""
-        return self._members.slots(ids)[0]
+        return self._members.chosen(ids).ids
 
     def _read(self, name: str, ids: Any) -> Any:
         """Return what a method returns, with the rows in the order of the ids."""
@@ -208,7 +208,7 @@ class DaskFleet(Displayed):
         answers = self._write("advised", listed, (said, predicted), rule)
         refused = {each: why for _, part in answers.values() for each, why in part.items()}
         told = [each for each in listed if each not in refused]
-        self._members.arrays["advised"][self._members.slots(told)[1]] = self._due(told)
+        self._members.arrays["advised"][self._members.slots(told)] = self._due(told)
         tell(refused)
         made = {part: decisions for part, (decisions, _) in answers.items()}
         return _ordered(self._parts.split(listed), made)
@@ -250,7 +250,7 @@ class DaskFleet(Displayed):
         due = None if rounds is None else np.broadcast_to(np.asarray(rounds), len(listed))
         told = self._due(listed)
         # Advice counts until its round is over: a member that is refused keeps it.
-        advised = self._members.arrays["advised"][self._members.slots(listed)[1]] == told
+        advised = self._members.arrays["advised"][self._members.slots(listed)] == told
         self._in_doubt = True
         return self._played(listed, self._write("observe", listed, (rows, due, told, advised)))
 
@@ -264,15 +264,15 @@ class DaskFleet(Displayed):
     def _due(self, listed: list[Id]) -> Array:
         """Return the next rounds of members, by which parts notice a call that is repeated."""
         if self._in_doubt:  # a call ended with an error, after some parts may have played
-            self._members.arrays["round"][self._members.slots()[1]] = self.rounds()
+            self._members.arrays["round"][self._members.slots()] = self.rounds()
             self._in_doubt = False
-        due: Array = self._members.arrays["round"][self._members.slots(listed)[1]]
+        due: Array = self._members.arrays["round"][self._members.slots(listed)]
         return due
 
     def _played(self, listed: list[Id], answers: dict[int, tuple[Refused, Array]]) -> Refused:
         """Remember the next rounds of members, and tell who was refused."""
         refused: Refused = {}
-        slots = self._members.slots(listed)[1]
+        slots = self._members.slots(listed)
         for part, places in self._parts.split(listed):
             reasons, due = answers[part]
             refused |= reasons
@@ -312,7 +312,7 @@ class DaskFleet(Displayed):
         """As `Fleet.set_parameters`; when it returns, it is on the disk."""
         listed = self._listed(ids)
         self._write("set_parameters", listed, (as_parameters(parameters, listed, default_float()),))
-        self._members.arrays["advised"][self._members.slots(listed)[1]] = 0  # as in `Fleet`
+        self._members.arrays["advised"][self._members.slots(listed)] = 0  # as in `Fleet`
 
     def _of_member(self, name: str, member: Id) -> Any:
         (listed,) = self._listed([member])

@@ -22,7 +22,7 @@ from ..player.guards import not_finite
 from ..player.steps import heeded, revealed, skipped
 from ..problem.problem import Problem
 from .data import advice_of_members, joined
-from .members import Arrays, Id, Kinds, named
+from .members import Arrays, Chosen, Id, Kinds, named
 
 if TYPE_CHECKING:
     from .fleet import Fleet
@@ -55,15 +55,15 @@ def has_begun(fleet: Fleet, slots: Array) -> Array:
     return begun
 
 
-def read(fleet: Fleet, part: Any, listed: list[Id], slots: Array) -> Array:
+def read(fleet: Fleet, part: Any, chosen: Chosen) -> Array:
     """Return a part of the state with which members play their round."""
     if fleet.problem.announced is not None:
-        _begin(fleet, listed, slots)
-    own: Array = part.read(fleet._state, slots)
-    begun = np.flatnonzero(has_begun(fleet, slots))
+        _begin(fleet, chosen)
+    own: Array = part.read(fleet._state, chosen.slots)
+    begun = np.flatnonzero(has_begun(fleet, chosen.slots))
     if len(begun):
         own = own.copy()
-        own[begun] = part.read(fleet._members.group("begun"), slots[begun])
+        own[begun] = part.read(fleet._members.group("begun"), chosen.slots[begun])
     return own
 
 
@@ -73,87 +73,85 @@ def coming(fleet: Fleet, slots: Array) -> Array:
     return np.asarray(observed + fleet._columns.skipped.read(fleet._state, slots), np.int64)
 
 
-def announce(fleet: Fleet, listed: list[Id], slots: Array, z: Any) -> Refused:
+def announce(fleet: Fleet, chosen: Chosen, z: Any) -> Refused:
     """Move decisions into announced constraints; return the members with bad data."""
-    data = fleet._data.announced(z, listed, fleet._members.rows("parameters", slots))
+    data = fleet._data.announced(z, chosen.ids, fleet._members.rows("parameters", chosen.slots))
     if fleet._announced_is_known:  # other data make no difference
-        return _take(fleet, listed, slots, data, None, None)
+        return _take(fleet, chosen, data, None, None)
     fleet._told.check(data)
-    refused = _take(fleet, listed, slots, data, None, None)
-    well = np.array([each not in refused for each in listed], bool)
-    fleet._told.keep(slots[well], jax.tree.map(lambda leaf: leaf[well], data))
+    refused = _take(fleet, chosen, data, None, None)
+    well = chosen.places_without(refused)
+    fleet._told.keep(chosen.slots[well], jax.tree.map(lambda leaf: leaf[well], data))
     return refused
 
 
-def _take(fleet: Fleet, listed: list[Id], slots: Array, *given: Any) -> Refused:
+def _take(fleet: Fleet, chosen: Chosen, announced: Any, said: Any, predicted: Any) -> Refused:
     """Begin rounds from the state of members with announced data, advice and forecasts; return
     those in whose numbers one is not finite."""
-    begun = fleet._members.group("begun")
-    faults = fleet._blocks.take(heeded, fleet._state, begun, slots, *given)
+    begun, slots = fleet._members.group("begun"), chosen.slots
+    faults = fleet._blocks.take(heeded, fleet._state, begun, slots, announced, said, predicted)
     fleet._members.arrays["is_begun"][slots[faults == 0]] = True
-    return _refused(listed, coming(fleet, slots), faults)
+    return _refused(chosen, coming(fleet, slots), faults)
 
 
-def advise(fleet: Fleet, listed: list[Id], slots: Array, advice: Any, forecast: Any) -> Refused:
+def advise(fleet: Fleet, chosen: Chosen, advice: Any, forecast: Any) -> Refused:
     """Take advice and forecasts; return the members with bad ones, who stay as they were."""
     learner = check_advised(fleet.learner, None)
-    due, predicted = coming(fleet, slots), forecast is not None
-    rows, given, wrong = advice_of_members(advice, learner, fleet.problem, listed, predicted)
+    due, predicted = coming(fleet, chosen.slots), forecast is not None
+    rows, speaks, wrong = advice_of_members(advice, learner, fleet.problem, chosen.ids, predicted)
+    why = "got a value that is not finite in round"
     reasons = {
-        listed[i]: f"advice: got a value that is not finite in round {due[i]}; expected finite "
-        f"numbers. {MISSING}"
+        chosen.ids[i]: f"advice: {why} {due[i]}; expected finite numbers. {MISSING}"
         for i in np.flatnonzero(wrong)
     }
-    said = (rows.astype(fleet._dtype), given) if rows.shape[1] else None
+    said = (rows.astype(fleet._dtype), speaks) if rows.shape[1] else None
     expected: Any = None
     if predicted:
-        expected, bad = _forecast(fleet, forecast, listed, slots)
-        reasons |= {
-            listed[i]: f"forecast: got a value that is not finite in round {due[i]}; expected "
-            "finite numbers"
-            for i in np.flatnonzero(bad & ~wrong)
-        }
-        wrong = wrong | bad
+        expected, bad = _forecast(fleet, forecast, chosen)
+        for i in np.flatnonzero(bad & ~wrong):
+            reasons[chosen.ids[i]] = f"forecast: {why} {due[i]}; expected finite numbers"
     if fleet.problem.announced is not None:
-        _begin(fleet, listed, slots)
-    well = np.flatnonzero(~wrong)
+        _begin(fleet, chosen)
+    well = chosen.places_without(reasons)
     if len(well):
-        chosen = jax.tree.map(lambda leaf: leaf[well], (said, expected))
-        told: Any = None
-        if fleet._announced_is_known and fleet.problem.announced is not None:
-            told = joined(None, fleet._members.rows("parameters", slots[well]))
+        rest = chosen.at(well)
+        said, expected = jax.tree.map(lambda leaf: leaf[well], (said, expected))
+        announced: Any = None
+        if fleet.problem.announced is not None and fleet._announced_is_known:
+            announced = joined(None, fleet._members.rows("parameters", rest.slots))
         elif fleet.problem.announced is not None:
-            told = fleet._told.read(slots[well])
-        reasons |= _take(fleet, [listed[i] for i in well], slots[well], told, *chosen)
+            announced = fleet._told.read(rest.slots)
+        reasons |= _take(fleet, rest, announced, said, expected)
     return reasons
 
 
-def _forecast(fleet: Fleet, forecast: Any, listed: list[Id], slots: Array) -> tuple[Any, Array]:
+def _forecast(fleet: Fleet, forecast: Any, chosen: Chosen) -> tuple[Any, Array]:
     """Return predicted data with a row for each member and whether they are known, and whose are
     not finite."""
-    bad = np.zeros(len(slots), bool)
+    bad = np.zeros(len(chosen), bool)
     if isinstance(forecast, str):
         arguments.one_of("forecast", forecast, (LAST,))
-        return _last(fleet, listed, slots), bad
+        return _last(fleet, chosen), bad
+    parameters = fleet._members.rows("parameters", chosen.slots)
     try:
-        data = fleet._data.arranged(forecast, listed, fleet._members.rows("parameters", slots))
-        data, _ = fleet._data.cast(data)
+        data, _ = fleet._data.observed(forecast, chosen.ids, parameters)
     except (TypeError, ValueError) as error:
         raise type(error)(f"forecast: {error}") from error
     for leaf in jax.tree.leaves(data):
-        bad |= ~np.isfinite(leaf.reshape(len(slots), -1)).all(axis=1)
-    return (data, np.ones(len(slots), bool)), bad
+        bad |= ~np.isfinite(leaf.reshape(len(chosen), -1)).all(axis=1)
+    return (data, np.ones(len(chosen), bool)), bad
 
 
-def _last(fleet: Fleet, listed: list[Id], slots: Array) -> tuple[Any, Array] | None:
+def _last(fleet: Fleet, chosen: Chosen) -> tuple[Any, Array] | None:
     """Return what members observed last, with their present parameters, and who observed something;
     None if nobody did."""
+    slots = chosen.slots
     known = fleet._last_data.known(slots)
     lost = ~known & (fleet._columns.game.t.read(fleet._state, slots) > 1)
     if lost.any():
         raise ValueError(
             f"forecast: got {LAST!r}, but the last data of "
-            f"{named([listed[i] for i in np.flatnonzero(lost)])} were not saved; expected "
+            f"{named(chosen.at(np.flatnonzero(lost)).ids)} were not saved; expected "
             "predicted data"
         )
     data, parameters = fleet._last_data.read(slots), fleet._members.rows("parameters", slots)
@@ -162,33 +160,33 @@ def _last(fleet: Fleet, listed: list[Id], slots: Array) -> tuple[Any, Array] | N
     return ({**data, **parameters} if parameters else data), known
 
 
-def _begin(fleet: Fleet, listed: list[Id], slots: Array) -> None:
+def _begin(fleet: Fleet, chosen: Chosen) -> None:
     """Enforce the announced constraints of members who have not begun their round."""
-    waiting = np.flatnonzero(~has_begun(fleet, slots))
+    waiting = chosen.at(np.flatnonzero(~has_begun(fleet, chosen.slots)))
     if not len(waiting):
         return
-    chosen, slots = [listed[i] for i in waiting], slots[waiting]
     if not fleet._announced_is_known:
         raise TypeError(
-            f"decisions: the announced constraints of {named(chosen)} are not known; call "
+            f"decisions: the announced constraints of {named(waiting.ids)} are not known; call "
             "fleet.announce(ids, z) before"
         )
-    data = joined(None, fleet._members.rows("parameters", slots))
-    _take(fleet, chosen, slots, data, None, None)
+    data = joined(None, fleet._members.rows("parameters", waiting.slots))
+    _take(fleet, waiting, data, None, None)
 
 
-def observe(fleet: Fleet, listed: list[Id], slots: Array, z: Any, rounds: Any) -> Refused:
+def observe(fleet: Fleet, chosen: Chosen, z: Any, rounds: Any) -> Refused:
     """Reveal a round; return the members that were refused."""
-    data = fleet._data.arranged(z, listed, fleet._members.rows("parameters", slots))
-    data, row = fleet._data.cast(data)
-    due = coming(fleet, slots)
-    reasons = _unexpected(listed, due, rounds)
+    parameters = fleet._members.rows("parameters", chosen.slots)
+    data, row = fleet._data.observed(z, chosen.ids, parameters)
+    due = coming(fleet, chosen.slots)
+    reasons = _unexpected(chosen, due, rounds)
     if fleet.problem.announced is not None:
-        reasons |= _not_announced(fleet, listed, slots, _others(listed, reasons), data)
+        reasons |= _not_announced(fleet, chosen, chosen.places_without(reasons), data)
     if reasons:
-        playing = _others(listed, reasons)
-        slots, due, listed = slots[playing], due[playing], [listed[i] for i in playing]
+        playing = chosen.places_without(reasons)
+        chosen, due = chosen.at(playing), due[playing]
         data = jax.tree.map(lambda leaf: leaf[playing], data)
+    slots = chosen.slots
     faults = fleet._blocks.take(revealed, _source(fleet, slots), fleet._state, slots, data)
     accepted = slots[faults == 0]
     if isinstance(fleet.learner, Advised):
@@ -197,14 +195,7 @@ def observe(fleet: Fleet, listed: list[Id], slots: Array, z: Any, rounds: Any) -
     forget(fleet, accepted)
     if len(accepted):
         fleet._data.types.remember(row)
-    return reasons | _refused(listed, due, faults)
-
-
-def _others(listed: list[Id], reasons: Refused) -> Array:
-    """Return the places of members who were not refused."""
-    if not reasons:
-        return np.arange(len(listed))
-    return np.array([i for i, each in enumerate(listed) if each not in reasons], int)
+    return reasons | _refused(chosen, due, faults)
 
 
 def _source(fleet: Fleet, slots: Array) -> Arrays:
@@ -218,71 +209,71 @@ def _source(fleet: Fleet, slots: Array) -> Arrays:
     return begun
 
 
-def _unexpected(listed: list[Id], due: Array, given: Any) -> Refused:
-    """Return why members are refused whose round is not the given one."""
-    if given is None:
+def _unexpected(chosen: Chosen, due: Array, rounds: Any) -> Refused:
+    """Return why members are refused whose round is not the one that the user named."""
+    if rounds is None:
         return {}
-    array = arguments.as_array("rounds", given)
+    array = arguments.as_array("rounds", rounds)
     if array.dtype.kind not in "iu" or array.shape not in ((), due.shape):
         raise TypeError(
-            f"rounds: got {arguments.shown(given)}; expected a whole number, or one for each of "
+            f"rounds: got {arguments.shown(rounds)}; expected a whole number, or one for each of "
             f"{len(due)} members"
         )
     told = np.broadcast_to(array, due.shape)
     return {
-        listed[i]: f"rounds: got {told[i]}; expected {due[i]}, the round that comes next"
+        chosen.ids[i]: f"rounds: got {told[i]}; expected {due[i]}, the round that comes next"
         for i in np.flatnonzero(told != due)
     }
 
 
-def _not_announced(
-    fleet: Fleet, listed: list[Id], slots: Array, playing: Array, data: Any
-) -> Refused:
+def _not_announced(fleet: Fleet, chosen: Chosen, playing: Array, data: Any) -> Refused:
     """Return why those at the places `playing` are refused whose announced constraints are not
     known, or whose data differ from what was announced. Constraints that need no data are
     enforced."""
+    slots = chosen.slots
     waiting = playing[~has_begun(fleet, slots[playing])]
     reasons = {}
     if fleet._announced_is_known:
-        _begin(fleet, [listed[i] for i in waiting], slots[waiting])
+        _begin(fleet, chosen.at(waiting))
     else:
         why = "z: the announced constraints of the round are not known; expected "
-        reasons = {listed[i]: f"{why}fleet.announce(ids, z) before" for i in waiting}
+        reasons = {chosen.ids[i]: f"{why}fleet.announce(ids, z) before" for i in waiting}
         playing = np.setdiff1d(playing, waiting)
     announced = dict(jax.tree_util.tree_flatten_with_path(fleet._told.read(slots))[0])
     told = fleet._told.known(slots)
     for path, leaf in jax.tree_util.tree_flatten_with_path(data)[0]:
-        kept = announced.get(path, leaf)
-        same = np.zeros(leaf.shape, bool) if kept.shape != leaf.shape else kept == leaf
+        before = announced.get(path, leaf)
+        same = np.zeros(leaf.shape, bool) if before.shape != leaf.shape else before == leaf
         differs = told & ~same.reshape(len(slots), -1).all(axis=1)
         for i in playing[differs[playing]]:
-            reasons[listed[i]] = (
+            reasons[chosen.ids[i]] = (
                 f"z{jax.tree_util.keystr(path)}: got {arguments.entries(leaf[i])}; expected "
-                f"{arguments.entries(kept[i])}, as was announced"
+                f"{arguments.entries(before[i])}, as was announced"
             )
     return reasons
 
 
-def skip(fleet: Fleet, listed: list[Id], slots: Array) -> None:
+def skip(fleet: Fleet, chosen: Chosen) -> None:
     """Count a round of which nothing was observed; the decision was played nevertheless."""
     if fleet._columns.game.previous is not None and fleet.problem.announced is not None:
-        _begin(fleet, listed, slots)
+        _begin(fleet, chosen)
+    slots = chosen.slots
     nothing = np.full(len(slots), -1, np.int32)
     fleet._blocks.take(skipped, _source(fleet, slots), fleet._state, slots, nothing)
     forget(fleet, slots)
     fleet._members.arrays["changed"][slots] = True
 
 
-def _refused(listed: list[Id], rounds: Array, faults: Array) -> Refused:
+def _refused(chosen: Chosen, rounds: Array, faults: Array) -> Refused:
     """Return why members were refused.
 
     Arguments:
-        listed: the members.
+        chosen: the members.
         rounds: the round that each was to play.
         faults: for each, one bit for each name of `FAULTS` that is not finite.
     """
     wrong = np.flatnonzero(faults)
-    return {listed[i]: not_finite(int(faults[i]), int(rounds[i]))[1] for i in wrong}
+    return {chosen.ids[i]: not_finite(int(faults[i]), int(rounds[i]))[1] for i in wrong}
 
 
 def tell(reasons: Refused) -> Refused:
