@@ -204,20 +204,18 @@ def trivial_limits(
         limits |= _constraint_sums(problem, horizon, source, known.constraint_lipschitz, convex)
     except Unknown as error:
         reasons["constraints"] = str(error)
-    ranges: dict[str, float] = {}
+    stated: dict[str, float] = {}
     if known.loss_range is not None:
-        ranges["regret"] = horizon * known.loss_range
+        stated["regret"] = horizon * known.loss_range
         reasons.pop("losses", None)
     reach, count = known.constraint_range, problem.constants.constraint_count
     if reach is not None:
-        ranges |= {"violation": horizon * reach, "peak violation": reach, "excess": horizon * reach}
-        ranges |= {} if count is None else {"squared violation": count * horizon * reach**2}
+        stated |= {"violation": horizon * reach, "peak violation": reach, "excess": horizon * reach}
+        stated |= {} if count is None else {"squared violation": count * horizon * reach**2}
         reasons.pop("constraints", None)
-    both = {
-        name: min(limits.get(name, math.inf), ranges.get(name, math.inf))
-        for name in limits | ranges
-    }
-    return Limits(both, largest_loss, reasons)
+    for name, limit in stated.items():
+        limits[name] = min(limit, limits.get(name, math.inf))
+    return Limits(limits, largest_loss, reasons)
 
 
 def _loss_sums(

@@ -150,33 +150,29 @@ class Region:
     def _lay_out(self) -> None:
         """State the program with quadratic constraints as cones (`exact`, None if there are none)
         and with tangents instead (`outer`). Elements with the same constraints share tangents."""
-        structure, size = self.structure, self.scaling.size
-        lengths = np.linalg.norm(structure.slopes, axis=1)
-        flat = (lengths == 0) & (structure.offsets > FEASIBLE)
+        structure, scaling = self.structure, self.scaling
+        affine, quadratic, hessians = structure.affine, structure.quadratic, structure.hessians
+        slopes, values = structure.linear[affine], structure.constant[affine]
+        lengths = np.linalg.norm(slopes, axis=1)
+        flat = (lengths == 0) & (values > FEASIBLE)
         if flat.any():
-            least = float((structure.offsets * self.units[structure.affine])[flat].max())
-            self._refuse(
-                Element(0, self.blocks.ends[0]), LeastViolation(np.zeros(size), least, least)
-            )
+            least = float((values * self.units[affine])[flat].max())
+            nowhere = LeastViolation(np.zeros(scaling.size), least, least)
+            self._refuse(Element(0, self.blocks.ends[0]), nowhere)
         self.row_of = np.flatnonzero(lengths > 0)
         self.lengths = lengths[self.row_of]
-        rows = structure.slopes[self.row_of] / self.lengths[:, None]
-        offsets = -structure.offsets[self.row_of] / self.lengths
-        self.sizes = np.linalg.norm(structure.linear, axis=1) + np.abs(structure.hessians).max(
-            axis=(1, 2), initial=0
-        )
-        refuse_concave_constraints(
-            structure.quadratic, structure.hessians, self.sizes, self.scaling
-        )
-        quadratics = [
-            Quadratic(hessian / s, linear / s, float(constant / s))
-            for hessian, linear, constant, s in zip(
-                structure.hessians, structure.linear, structure.constant, self.sizes, strict=True
-            )
-        ]
+        rows = slopes[self.row_of] / self.lengths[:, None]
+        offsets = -values[self.row_of] / self.lengths
+        linear = structure.linear[quadratic]
+        self.sizes = np.linalg.norm(linear, axis=1) + np.abs(hessians).max(axis=(1, 2), initial=0)
+        refuse_concave_constraints(quadratic, hessians, self.sizes, scaling)
+        quadratics = []
+        for i, size in enumerate(self.sizes):
+            constant = float(structure.constant[quadratic[i]] / size)
+            quadratics.append(Quadratic(hessians[i] / size, linear[i] / size, constant))
         self.curved = np.union1d(structure.quadratic, structure.others).astype(int)
-        self.outer = Program(self.scaling, rows, offsets, [])
-        self.exact = Program(self.scaling, rows, offsets, quadratics) if quadratics else None
+        self.outer = Program(scaling, rows, offsets, [])
+        self.exact = Program(scaling, rows, offsets, quadratics) if quadratics else None
         self._pools: dict[int, Pool] = {}
 
     def pool_of(self, element: Element) -> Pool:
@@ -318,7 +314,8 @@ class Region:
     def _violated(self, element: Element, u: Array, level: float) -> tuple[float, list[Key]]:
         """The largest constraint value, and the constraints that are not rows and above `level`,
         largest first."""
-        worst = float(self.structure.predicted(u)[0].max(initial=-np.inf))
+        affine = self.structure.predicted(u)[self.structure.affine]
+        worst = float(affine.max(initial=-np.inf))
         if not self.curved.size:
             return worst, []
         values, rounds = self.worst(element, u)
@@ -357,12 +354,8 @@ class Region:
         assumed."""
         if self.varying:
             return np.zeros(0, int)
-        structure, values = self.structure, self.constraints.values(u)
-        wrong = np.zeros(structure.count, bool)
-        for which, predicted in zip(
-            (structure.affine, structure.quadratic), structure.predicted(u), strict=True
-        ):
-            wrong[which] = np.abs(values[which] - predicted) > FEASIBLE
+        wrong = np.abs(self.constraints.values(u) - self.structure.predicted(u)) > FEASIBLE
+        wrong[self.structure.others] = False
         return np.flatnonzero(wrong)
 
     def multipliers(self, proof: Proof | None) -> Array:

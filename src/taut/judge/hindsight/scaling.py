@@ -29,8 +29,10 @@ from .tolerances import NUDGE
 if TYPE_CHECKING:
     from .objective import Block
 
-POINTS, ROUNDS = 13, 12
-"""Decisions and rounds at which units are measured,"""
+ROUNDS = 12
+"""Rounds that are sampled."""
+POINTS = 13
+"""Decisions at which units are measured,"""
 FEW = 200
 """fewer if decisions have more numbers."""
 BATCH = 16
@@ -75,9 +77,7 @@ class Scaling:
         `constraints`."""
         plain = cls.of(problem.domain)
         points = sample_points(plain, rng, POINTS if plain.size <= FEW else 3)
-        data = jax.tree.map(
-            as_double, sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False)
-        )
+        data = sample_data(stream, ends, rng)
         return replace(
             plain,
             loss_unit=np.asarray(ScaledLoss(problem, plain).unit(points, data)),
@@ -300,6 +300,13 @@ def sample_points(scaling: Scaling, rng: np.random.Generator, count: int) -> Arr
     """Sampled decisions of the domain as vectors u, the centre first."""
     flat = sample_decisions(scaling.domain, rng, count).reshape(count, -1)
     return (flat - np.asarray(scaling.centre)) / float(scaling.radius)
+
+
+def sample_data(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:
+    """Data of sampled rounds in 64 bits; values that are not finite are found, with their round, by
+    the pass over all."""
+    sampled = sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False)
+    return jax.tree.map(as_double, sampled)
 
 
 def as_double(a: Any) -> Any:

@@ -8,23 +8,19 @@ are not convex are refused by the functions at the end.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import jax
 import numpy as np
 
 from ...engine import Array
 from ...problem.constraints import Constraints
-from ...problem.sampling import sample_rounds
 from ...problem.streams import Stream
 from ...problem.transforms import Max, Squared, Tightened
-from .scaling import ScaledConstraints, ScaledLoss, Scaling, as_double, sample_points
+from .scaling import ROUNDS, ScaledConstraints, ScaledLoss, Scaling, sample_data, sample_points
 from .tolerances import BELOW_TANGENT, CONCAVE, CONCAVE_SLOPE, JUMP, LOSS_BELOW_TANGENT, SAME
 
-ROUNDS = 12
-"""Rounds that are sampled."""
 POINTS = 32
 """Decisions that are sampled, fewer if constraints are many."""
 
@@ -33,40 +29,40 @@ POINTS = 32
 class Structure:
     """Constraints sorted by kind, in the coordinates u of `Scaling`."""
 
-    count: int
+    constant: Array
+    """(constraint,) Values at u = 0 of those that are affine or quadratic,"""
+    linear: Array
+    """(constraint, entry) and their gradients there."""
     affine: Array
     """Indices of the affine ones,"""
-    slopes: Array
-    """their gradients,"""
-    offsets: Array
-    """and their values at u = 0."""
     quadratic: Array
-    """Indices of the quadratic ones: value at 0, gradient at 0, Hessian."""
-    constant: Array
-    linear: Array
-    hessians: Array
+    """of the quadratic ones,"""
     others: Array
-    """Indices of all others, of which only tangents are known."""
+    """and of all others, of which only tangents are known."""
+    hessians: Array
+    """Of the quadratic ones."""
+
+    @property
+    def count(self) -> int:
+        """The number of constraints."""
+        return len(self.constant)
 
     def without(self, wrong: Array) -> Structure:
         """The same, with the constraints `wrong` among `others`."""
-        affine, quadratic = ~np.isin(self.affine, wrong), ~np.isin(self.quadratic, wrong)
-        return Structure(
-            self.count,
-            self.affine[affine],
-            self.slopes[affine],
-            self.offsets[affine],
-            self.quadratic[quadratic],
-            self.constant[quadratic],
-            self.linear[quadratic],
-            self.hessians[quadratic],
-            np.union1d(self.others, wrong).astype(int),
+        quadratic = ~np.isin(self.quadratic, wrong)
+        return replace(
+            self,
+            affine=self.affine[~np.isin(self.affine, wrong)],
+            quadratic=self.quadratic[quadratic],
+            others=np.union1d(self.others, wrong).astype(int),
+            hessians=self.hessians[quadratic],
         )
 
-    def predicted(self, u: Array) -> tuple[Array, Array]:
-        """Values of the affine and of the quadratic constraints at `u`."""
-        second_order = self.hessians @ u @ u / 2
-        return self.slopes @ u + self.offsets, self.constant + self.linear @ u + second_order
+    def predicted(self, u: Array) -> Array:
+        """The values at `u`; of others they mean nothing."""
+        values = self.constant + self.linear @ u
+        values[self.quadratic] += self.hessians @ u @ u / 2
+        return values
 
 
 def simplified(constraints: Constraints) -> Constraints:
@@ -86,7 +82,7 @@ def loss_kind(
     """ "affine", "quadratic" or "other", judged by sampled rounds; the Hessian if they all have the
     same."""
     scaling = loss.scaling
-    points, data = sample_points(scaling, rng, 7), _sampled_data(stream, ends, rng)
+    points, data = sample_points(scaling, rng, 7), sample_data(stream, ends, rng)
     middles = (points[:1] + points[1:]) / 2
     here, there, between = np.split(
         loss.lines(np.concatenate([points, middles]), data)[1], [1, len(points)]
@@ -108,7 +104,7 @@ def has_kinks(
 ) -> bool:
     """Whether the gradient of some sampled round changes over 1/4096 of a segment by more than the
     share JUMP: a kink stays when one looks closer, a steep gradient does not."""
-    points, data = sample_points(loss.scaling, rng, 9), _sampled_data(stream, ends, rng)
+    points, data = sample_points(loss.scaling, rng, 9), sample_data(stream, ends, rng)
     shares = np.linspace(0, 1, 65)[:, None]
     for ends_of_segment in pairwise(points[1:]):
         low, high = ends_of_segment
@@ -154,18 +150,12 @@ def fixed_structure(constraints: ScaledConstraints, rng: np.random.Generator) ->
     fits &= np.abs(values[:, rest] - values[0, rest] - curved).max(axis=0) <= SAME * size[rest]
     fits &= np.isfinite(hessians).all(axis=(1, 2))
     quadratic, hessians = rest[fits], hessians[fits]
-    linear = slopes[0, quadratic] - np.einsum("mij,j->mi", hessians, u[0])
-    return Structure(
-        count,
-        affine,
-        slopes[0, affine],
-        values[0, affine] - slopes[0, affine] @ u[0],
-        quadratic,
-        values[0, quadratic] - np.einsum("mi,i->m", slopes[0, quadratic] + linear, u[0]) / 2,
-        linear,
-        hessians,
-        rest[~fits],
-    )
+    constant, linear = np.zeros(count), slopes[0].copy()
+    constant[affine] = values[0, affine] - slopes[0, affine] @ u[0]
+    linear[quadratic] -= np.einsum("mij,j->mi", hessians, u[0])
+    middle = slopes[0, quadratic] + linear[quadratic]
+    constant[quadratic] = values[0, quadratic] - np.einsum("mi,i->m", middle, u[0]) / 2
+    return Structure(constant, linear, affine, quadratic, rest[~fits], hessians)
 
 
 def probe_varying(
@@ -174,7 +164,7 @@ def probe_varying(
     """The structure of constraints that depend on the round's data; refuses those not convex in
     sampled rounds."""
     scaling = constraints.scaling
-    points, data = sample_points(scaling, rng, 13), _sampled_data(stream, ends, rng)
+    points, data = sample_points(scaling, rng, 13), sample_data(stream, ends, rng)
     count = 0
     for number in range(ROUNDS):
         sampled = constraints.lines(points, jax.tree.map(lambda a, i=number: a[i], data))
@@ -182,17 +172,8 @@ def probe_varying(
         _refuse_constraints_below_tangents(u, values, slopes, scaling)
         count = values.shape[1]
     size, none = scaling.size, np.zeros(0, int)
-    return Structure(
-        count,
-        none,
-        np.zeros((0, size)),
-        np.zeros(0),
-        none,
-        np.zeros(0),
-        np.zeros((0, size)),
-        np.zeros((0, size, size)),
-        np.arange(count),
-    )
+    nothing = np.zeros(count), np.zeros((count, size))
+    return Structure(*nothing, none, none, np.arange(count), np.zeros((0, size, size)))
 
 
 def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array]:
@@ -209,14 +190,6 @@ def _usable(u: Array, values: Array, slopes: Array) -> tuple[Array, Array, Array
             "subgradients (jnp.linalg.norm, for one, has none at 0)"
         )
     return u[good], values[good], slopes[good]
-
-
-def _sampled_data(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:
-    """Data of sampled rounds in 64 bits; values that are not finite are found, with their round, by
-    the pass over all."""
-    return jax.tree.map(
-        as_double, sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False)
-    )
 
 
 def _share(error: Array, *terms: Array) -> Array:
