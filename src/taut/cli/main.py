@@ -345,7 +345,7 @@ def reproduce(
         list[Path] | None,
         typer.Option(
             "--demand",
-            help="A file with the demand for dispatch: an ISO-NE report or CSV. Can be repeated.",
+            help="A CSV file with times and the demand for dispatch in MW. Can be repeated.",
         ),
     ] = None,
     json_out: Json = False,
