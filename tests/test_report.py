@@ -36,7 +36,7 @@ def test_the_page_holds_everything(folder, page):
     for one in json.loads((folder / "claims.json").read_text())["claims"]:
         assert f'id="claim-{one["id"]}"' in page
         assert one["criterion"] in text
-    assert "Of 4 claims, 1 holds, 1 is not asymptotic yet, 1 holds in part and 1 fails." in text
+    assert "Of 4 claims, 1 holds, 1 holds in part, 1 is not asymptotic yet and 1 fails." in text
     assert (
         text.index("Of 4 claims")
         < text.index('id="figure-1-trajectories"')

@@ -38,12 +38,13 @@ class Look(NamedTuple):
 
 LOOKS = {
     HOLDS: Look("holds", "\u2713", "+", "bold green", ("holds", "hold")),
+    PART: Look("part", "\u25d0", "~", "bold yellow", ("holds in part", "hold in part")),
     NOT_YET: Look(
         "yet", "\u2026", "?", "bold blue", ("is not asymptotic yet", "are not asymptotic yet")
     ),
-    PART: Look("part", "\u25d0", "~", "bold yellow", ("holds in part", "hold in part")),
     FAILS: Look("fails", "\u2717", "-", "bold red", ("fails", "fail")),
 }
+"""By verdict, in the order in which verdicts are counted."""
 CLOSE = 2.0
 """The largest ratio to the best learner that counts as close to it."""
 SPREAD = 0.05

@@ -25,7 +25,7 @@ from ..display import counted
 from ..extras import optional
 from ..progress import counting
 from .claims import judge
-from .criteria import FAILS, HOLDS, LOOKS, NOT_YET, PART
+from .criteria import LOOKS
 from .experiments import dispatch, doubly_stochastic, theory, toy
 
 if TYPE_CHECKING:
@@ -70,10 +70,6 @@ OPEN = tuple(
     )
 )
 """What the paper does not specify, what was chosen, and which other choices were tried."""
-
-
-ORDER = (HOLDS, PART, NOT_YET, FAILS)
-"""The verdicts in the order in which they are counted."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +178,7 @@ def _say(result: dict[str, Any], seconds: float, report: Path) -> None:
         shown = (f"{look.sign} {claim['verdict']:{width}}", look.style)
         line = Text.assemble(shown, f"  {claim['claim']}")
         console.print(line, no_wrap=True, overflow="ellipsis")
-    listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in ORDER if counts[verdict])
+    listed = ", ".join(f"{verdict} {counts[verdict]}" for verdict in LOOKS if counts[verdict])
     console.print(f"{counted(counts.total(), 'claim')}: {listed} ({seconds:,.0f} s).")
     console.print(str(report), soft_wrap=True)
 

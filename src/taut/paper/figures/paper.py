@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_DOTS: dict[str, Any] = {"linewidth": 1.0, "linestyle": (0, (2, 2))}
 _BETAS = (("half", "1/2"), ("two-thirds", "2/3"))
 _SUMS = (
     ("violation", "clipped violation", "\u03a3\u209c [g(x\u209c)]\u208a"),
@@ -50,57 +51,28 @@ def trajectories(data: xarray.Dataset, rule: str = "paper", narrow: bool = False
             path = data["trajectory"].sel(contestant=name).values
             label = title_of(data, name).split(", \u03b2")[0]
             width, order = (2.0, 4) if name.startswith(ours) else (1.0, 3)
-            axes.plot(*path.T, color=look(name).colour, linewidth=width, zorder=order, label=label)
-        axes.plot(
-            0,
-            0,
-            "o",
-            color="black",
-            markersize=4,
-            zorder=5,
-            label="first decision",
-            linestyle="none",
-        )
-        star: dict[str, Any] = {
-            "color": "#1f3fbf",
-            "markeredgecolor": "white",
-            "markeredgewidth": 0.6,
-            "linestyle": "none",
-        }
-        axes.plot(
-            *data["star"].values, "*", markersize=14, zorder=6, label="best fixed decision", **star
-        )
+            axes.plot(
+                *path.T, color=look(name)["color"], linewidth=width, zorder=order, label=label
+            )
+        axes.plot(0, 0, "o", color="black", markersize=4, zorder=5, label="first decision")
+        edge: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+        star: dict[str, Any] = {"color": "#1f3fbf", "markersize": 14, "zorder": 6} | edge
+        axes.plot(*data["star"].values, "*", label="best fixed decision", **star)
         axes.set(xlabel="x\u2081", ylabel="x\u2082", title=f"\u03b2 = {text}", aspect="equal")
         _zoom(axes, corners, radius)
-    ball = Line2D([], [], color="#777777", linewidth=1.0, linestyle=(0, (2, 2)), label="outer ball")
-    legend_below(
-        figure,
-        panels,
-        narrow,
-        [
-            Patch(facecolor="#f0f0ec", edgecolor="#333333", label="|x\u2081| + |x\u2082| \u2264 1"),
-            ball,
-        ],
-    )
+    ball = Line2D([], [], label="outer ball", color="#777777", **_DOTS)
+    square = "|x\u2081| + |x\u2082| \u2264 1"
+    inside = Patch(facecolor="#f0f0ec", edgecolor="#333333", label=square)
+    legend_below(figure, panels, narrow, [inside, ball])
     return figure
 
 
 def _sets(axes: Axes, radius: float) -> None:
     from matplotlib.patches import Circle, Polygon
 
-    axes.add_patch(
-        Circle(
-            (0, 0), radius, fill=False, edgecolor="#777777", linewidth=1.0, linestyle=(0, (2, 2))
-        )
-    )
-    axes.add_patch(
-        Polygon(
-            [(1, 0), (0, 1), (-1, 0), (0, -1)],
-            facecolor="#f0f0ec",
-            edgecolor="#333333",
-            linewidth=1.0,
-        )
-    )
+    corners = [(1, 0), (0, 1), (-1, 0), (0, -1)]
+    axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor="#777777", **_DOTS))
+    axes.add_patch(Polygon(corners, facecolor="#f0f0ec", edgecolor="#333333", linewidth=1.0))
 
 
 def _zoom(axes: Axes, points: Any, radius: float) -> None:
@@ -134,9 +106,7 @@ def sums(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) -> Fig
             data[quantity].sel(contestant=field).transpose("contestant", "seed", "horizon").values
         )
         for name, series in zip(field, values, strict=True):
-            curve(
-                axes, data["horizon"].values, series, title_of(data, name), **look(name).options()
-            )
+            curve(axes, data["horizon"].values, series, title_of(data, name), **look(name))
         if values.min() > 0 and values.max() > 30 * values.min():
             axes.set_yscale("log")
             log_axis(axes.yaxis)
@@ -185,7 +155,7 @@ def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) ->
                 days,
                 violation,
                 label=title_of(data, name),
-                **look(name).options(False) | {"linewidth": 1.1},
+                **look(name) | {"marker": "", "linewidth": 1.1},
             )
             peak = max(peak, float(violation.max()))
         axes.set(
@@ -198,7 +168,7 @@ def dispatch(data: xarray.Dataset, rule: str = "paper", narrow: bool = False) ->
             )
     for name in shown:
         mean = np.cumsum(data["cost"].sel(contestant=name).values) / rounds
-        panels[3].plot(days, mean, label=title_of(data, name), **look(name).options(False))
+        panels[3].plot(days, mean, label=title_of(data, name), **look(name) | {"marker": ""})
     best = np.cumsum(data["best_cost"].values) / rounds
     panels[3].plot(days, best, "k--", linewidth=1.3, label="best fixed strategy")
     panels[3].set(ylabel="average cost so far", ylim=(0, None))

@@ -6,7 +6,6 @@ lighter colour and hollow markers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -29,39 +28,18 @@ CONTESTANTS = {
 figures, in shades that differ in lightness."""
 
 
-@dataclass(frozen=True)
-class Look:
-    """Colour, line style and marker of one learner."""
-
-    colour: str
-    line: str | tuple[float, tuple[float, ...]]
-    marker: str
-    hollow: bool
-
-    def options(self, markers: bool = True) -> dict[str, Any]:
-        """Return the keyword arguments for `Axes.plot`."""
-        options: dict[str, Any] = {"color": self.colour, "linestyle": self.line}
-        if markers:
-            options |= {
-                "marker": self.marker,
-                "markerfacecolor": "white" if self.hollow else self.colour,
-            }
-        return options
-
-
-def look(name: str) -> Look:
-    """Return the look of a contestant with a name such as `clipped-half` or
-    `a-ogd-strong-two-thirds`."""
+def look(name: str) -> dict[str, Any]:
+    """Return colour, line style and marker of a contestant with a name such as `clipped-half` or
+    `a-ogd-strong-two-thirds`, as keyword arguments of `Axes.plot`."""
     beta = next((part for part in ("half", "two-thirds") if name.endswith(part)), "")
     family = name.removesuffix(f"-{beta}") if beta else name
-    marker = {"half": "o", "two-thirds": "^"}.get(beta, "s")
-    line: str | tuple[float, tuple[float, ...]] = (0, (4.5, 1.4)) if beta == "two-thirds" else "-"
-    return Look(
-        CONTESTANTS.get(family, CONTESTANTS["other"]),
-        line,
-        marker,
-        family in ("scaled", "strong-scaled"),
-    )
+    colour = CONTESTANTS.get(family, CONTESTANTS["other"])
+    return {
+        "color": colour,
+        "linestyle": (0, (4.5, 1.4)) if beta == "two-thirds" else "-",
+        "marker": {"half": "o", "two-thirds": "^"}.get(beta, "s"),
+        "markerfacecolor": "white" if family in ("scaled", "strong-scaled") else colour,
+    }
 
 
 def shades(family: str, count: int) -> list[tuple[float, float, float]]:
