@@ -242,7 +242,7 @@ def plot(
         if problem is None or data is None:
             raise ValueError("quantity: got regret alone; expected --problem and --data beside it")
         stream = read_data(data)
-        game = load_problem(problem).for_data(stream)
+        game = load_problem(problem)
         read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=seeds)
         saved = dataclasses.replace(saved, problem=game, played=game, stream=read)
     axes = saved.plot(quantity)

@@ -118,10 +118,6 @@ def _opened(
             "problem: got None; expected the problem that was played, which a saved run does not "
             "hold"
         )
-    given = stream if data is None else data
-    if given is None:
-        played, scored = played.as_played(run.played), scored.as_played(run.problem)
-    played, scored = played.for_data(given), scored.for_data(given)
     source = run.stream
     if stream is not None and data is None:
         source = as_stream(played.arrange(stream), horizon=run.horizon, seeds=seeds)

@@ -328,7 +328,6 @@ def compare(
     )
     for name, value in (("unproven", unproven), ("timing", timing), ("progress", progress)):
         arguments.flag(name, value)
-    problem = problem.for_data(stream)
     source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
     made = {label: as_learner(value, problem, source.horizon) for label, value in chosen.items()}
     for label, learner in made.items():

@@ -131,7 +131,6 @@ def rates(
                 "function of the horizon"
             )
         problem, stream = family if isinstance(family, tuple) else family(horizon)
-        problem = problem.for_data(stream)
         if (score or problem).previous:
             raise ValueError(
                 "family: got a problem with previous=True, which has two regrets; expected a "

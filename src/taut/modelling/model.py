@@ -37,7 +37,6 @@ from .translation.attributes import shaped
 from .translation.inequalities import Excess, excesses_of, row_names, stated_rows
 from .translation.parameters import is_previous, parameter_range
 from .translation.reading import parameters_of
-from .translation.round_data import fixed_with_data
 from .translation.statement import Request, Statement
 from .translation.translate import translate, translate_rows
 
@@ -73,8 +72,7 @@ def from_cvxpy(
         constants: known constants; the others are exact where loss or constraints are affine or
             quadratic, else upper bounds by interval arithmetic, or estimated where there are none.
         per_round: the parameters that change with the round, or their names (or the only one); by
-            default those without a value, and those that a stream has data for. The others are
-            fixed at the values they have now.
+            default those without a value. The others are fixed at the values they have now.
         domain_binds: whether the given domain is a constraint itself, not only a set that contains
             the feasible one. A domain that takes over variable attributes always is.
         recourse: the variables, or their names, that are chosen after the data of a round are
@@ -132,7 +130,6 @@ class Model(Statement, Problem):
         # convexity.
         Statement.__init__(self, request)
         self.request = request
-        self._twins: dict[Any, Model] = {}
         # Translate the loss, and turn constraints into expressions that must not exceed zero. All
         # are translated here, so that what cannot be is refused before anything is solved.
         loss, rows = self._loss(), stated_rows(self.stated, self.after.induced)
@@ -235,40 +232,6 @@ class Model(Statement, Problem):
         used = [p for row in self.announced_rows for p in parameters_of(row.expression)]
         return frozenset(parameter.id for parameter in used)
 
-    def for_data(self, stream: Any) -> Problem:
-        """The model in which all parameters that the stream has data for change; built once."""
-        named = fixed_with_data(self.fixed, stream)
-        if not named or self.request.per_round is not None:
-            return self  # a choice by per_round= stands: `arrange` refuses other data
-        names = ", ".join(parameter.name() for parameter in named)
-        if self.constraints is not self.written:
-            raise ValueError(
-                f"stream: got data for {names}, with a value in the model that was transformed; "
-                f"expected per_round=[{names}] in from_cvxpy"
-            )
-        key = tuple(parameter.id for parameter in named)
-        if key not in self._twins:
-            twin = self._rebuilt(per_round=[*self.parameters, *named])
-            twin.notes.append(
-                f"{names}: changes with the round, because the stream has data for it"
-            )
-            self._twins[key] = twin
-        twin = self._twins[key]
-        if self.constants is self.derived_constants:
-            return twin
-        return twin.with_constants(self.constants)
-
-    def _rebuilt(self, **changes: Any) -> Model:
-        return Model(self.request._replace(values=self.values_of_fixed, **changes))
-
-    def as_played(self, played: Problem | None) -> Problem:
-        """The form of this model that a run played, with other parameters that change."""
-        if not isinstance(played, Model) or len(played.parameters) <= len(self.parameters):
-            return self
-        mine, other = self.request, played.request
-        same = mine.loss is other.loss and mine.constraints is other.constraints
-        return played if same else self
-
     def all_rows(self) -> Problem:
         """The model in which rows that are part of the domain are played like all others, unless
         they are equations.
@@ -277,21 +240,26 @@ class Model(Statement, Problem):
         """
         if self.constraints is not self.written or not self._played.left_out:
             return self
-        if () not in self._twins:
-            twin = self._rebuilt(
-                domain=self.domain,
-                per_round=self.parameters or self.request.per_round,
-                domain_binds=bool(self.domain_binds),
-                play_implied=True,
-            )
-            twin.proof_of_domain = self.proof_of_domain
-            self._twins[()] = twin
-        twin = self._twins[()]
+        twin = self._with_all_rows
         if self.constants is self.derived_constants:
             return twin
         return twin.with_constants(
             of_more_rows(twin.constants, self.constants, self.derived_constants)
         )
+
+    @cached_property
+    def _with_all_rows(self) -> Model:
+        twin = Model(
+            self.request._replace(
+                values=self.values_of_fixed,
+                domain=self.domain,
+                per_round=self.parameters or self.request.per_round,
+                domain_binds=bool(self.domain_binds),
+                play_implied=True,
+            )
+        )
+        twin.proof_of_domain = self.proof_of_domain
+        return twin
 
     def as_stated(self) -> Problem:
         """The model with all stated constraints, also those that hold on the whole domain."""
@@ -309,9 +277,6 @@ class Model(Statement, Problem):
 
     def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:
         """These constants, with the estimated ones replaced by samples of the stream."""
-        changed = self.for_data(stream)
-        if changed is not self:
-            return changed.estimate_constants(stream, key, **options)
         unknown: dict[str, Any] = dict.fromkeys(self.constants.estimated)
         if "strong_convexity" in unknown:
             unknown["strong_convexity"] = 0.0

@@ -130,7 +130,7 @@ def simulate(
     unproven, shown = arguments.flag("unproven", unproven), arguments.flag("progress", progress)
     if not isinstance(learner, Learner):
         learner, problem, stream = with_default(learner, problem, stream)
-    problem, score = _problems(problem, score, stream)
+    _check_problems(problem, score)
     index = None if isinstance(stream, np.ndarray) else index_of(stream)
     if index is not None:
         warn_of_decreasing_times(index)
@@ -204,22 +204,19 @@ def _report(horizon: int, counter: Counter | None, rounds: int, done: int) -> No
         check_deadline(done, horizon)
 
 
-def _problems(problem: Any, score: Any, stream: Any) -> tuple[Problem, Problem | None]:
-    """Return the problem that is played and the one that scores, checked, for these data."""
+def _check_problems(problem: Any, score: Any) -> None:
+    """Refuse problems that are none, and those whose decisions differ."""
     for name, value in (("problem", problem), ("score", score)):
         if not isinstance(value, Problem) and not (name == "score" and value is None):
             raise TypeError(
                 f"{name}: got {arguments.shown(value)}; expected taut.Problem(...). The order is "
                 "simulate(learner, problem, stream)"
             )
-    if score is None:
-        return problem.for_data(stream), None
-    if score.domain.shape != problem.domain.shape:
+    if score is not None and score.domain.shape != problem.domain.shape:
         raise ValueError(
             f"score: got a problem with decisions of shape {score.domain.shape}; expected "
             f"{problem.domain.shape}, the shape of the problem that is played"
         )
-    return problem.for_data(stream), score.for_data(stream)
 
 
 def _learners(

@@ -233,14 +233,6 @@ class Problem(Displayed):
         the parameters that announced constraints use."""
         return self.arrange(data)
 
-    def for_data(self, stream: Any) -> Problem:
-        """Return the problem for these data. In CVXPY models, parameters with data change."""
-        return self
-
-    def as_played(self, played: Problem | None) -> Problem:
-        """Return the form of this problem that a run played; CVXPY models have several."""
-        return self
-
     def all_rows(self) -> Problem:
         """Return the problem with all rows; CVXPY models leave out those of the domain."""
         return self
@@ -310,12 +302,11 @@ class Problem(Displayed):
         notice_precision()
         if stream is None:
             return facts_of(self)
-        problem = self.for_data(stream)
-        source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+        source = as_stream(self.arrange(stream), horizon=horizon, seeds=seeds)
         if not source.reacts:
-            x = first_decision(problem, None)
-            count_constraints(problem, x, problem.given(round_shapes(source, x, None), x), "stream")
-        return facts_of(problem, None if problem.previous else source)
+            x = first_decision(self, None)
+            count_constraints(self, x, self.given(round_shapes(source, x, None), x), "stream")
+        return facts_of(self, None if self.previous else source)
 
     def with_constants(self, constants: Constants) -> Problem:
         """Return the same problem with other constants."""

@@ -185,12 +185,10 @@ def prepare(cell: Cell, shared: dict[Any, Any], name: str = "0") -> Ready:
     if not is_recipe(stream):
         ids = id(problem), id(score), id(stream), horizon, seeds
         if ids not in shared:
-            problem = problem.for_data(stream)
-            score = None if score is None else score.for_data(stream)
             made = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
             # The cell keeps the objects alive whose ids are the key.
-            shared[ids] = problem, score, made, cell
-        problem, score, stream, _ = shared[ids]
+            shared[ids] = made, cell
+        stream, _ = shared[ids]
         horizon, seeds = stream.horizon, stream.seeds if seeds is not None else None
     elif horizon is None and not isinstance(cell.learner, Learner):
         raise ValueError(

@@ -165,15 +165,13 @@ def _attached(run: Run, cell: Ready) -> Run:
     from ..play.simulate import random_keys
 
     data = make_stream(cell.stream) if is_recipe(cell.stream) else cell.stream
-    problem = cell.problem.for_data(data)
-    stream = as_stream(problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
+    stream = as_stream(cell.problem.arrange(data), horizon=cell.horizon, seeds=cell.seeds)
     keys: jax.Array | None = random_keys(cell.key, stream, cell.learner, cell.feedback)
-    score = None if cell.score is None else cell.score.for_data(data)
     return replace(
         run,
         learner=cell.learner,
-        problem=score or problem,
-        played=problem,
+        problem=cell.score or cell.problem,
+        played=cell.problem,
         stream=stream,
         feedback=cell.feedback,
         key=keys,

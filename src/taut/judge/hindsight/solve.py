@@ -108,7 +108,7 @@ def hindsight(
             f'method: got "{method}" with comparator="{comparator}"; expected method="exact"'
         )
     tolerance = arguments.positive("tolerance", tolerance)
-    asked, problem = problem, problem.for_data(stream)
+    asked = problem
     source = _source(problem.arrange(stream), horizon, seeds)
     problem = problem.whole()
     if problem.previous or previous is not None:

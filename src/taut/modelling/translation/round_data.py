@@ -213,26 +213,6 @@ def _numbers(value: Any) -> Any:
     return value if isinstance(value, (np.ndarray, jax.Array)) else np.asarray(value)
 
 
-def fixed_with_data(fixed: list[Any], data: Any) -> list[Any]:
-    """Those of the fixed parameters that a stream has data for, by parameter or by name.
-
-    A function `chunk(start, length)` is asked for its first round. What an adversary reveals is not
-    known before play.
-    """
-    if not fixed or data is None or isinstance(data, Stream):
-        return []
-    if callable(data):
-        if required_arguments(data) != 2:
-            return []
-        data = data(0, 1)
-    data = plain(data, frozenset(parameter.name() for parameter in fixed))
-    if not isinstance(data, Mapping):
-        return []
-    names = {key for key in data if isinstance(key, str)}
-    ids = {key.id for key in data if isinstance(key, cp.Parameter)}
-    return [parameter for parameter in fixed if parameter.name() in names or parameter.id in ids]
-
-
 def _refuse_unused(data: Any, fixed: list[Any], changing: frozenset[str]) -> None:
     """Raise for data that have no effect: of a fixed parameter, or, if none is `changing`, more
     than a number per round."""
@@ -260,6 +240,6 @@ def _refuse_unused(data: Any, fixed: list[Any], changing: frozenset[str]) -> Non
     ):
         raise ValueError(
             f"data: got an array of shape {data.shape} without names, which would have no effect, "
-            "because all parameters have values and are fixed at them; expected a dict with data "
-            f"for {', '.join(by_id.values())}, or zeros"
+            "because all parameters have values and are fixed at them; expected zeros, or "
+            f"per_round= in taut.from_cvxpy for {', '.join(by_id.values())}"
         )
