@@ -133,8 +133,7 @@ class Grid:
         """Return the table with aligned columns. Columns for which there is no room are in a second
         table below, which repeats the first column.
 
-        Arguments:
-            width: the number of characters of a line; by default that of the terminal.
+        `width` is the number of characters of a line; by default that of the terminal.
         """
         width = terminal_width(LINE) if width is None else width
         wide = [

@@ -155,11 +155,8 @@ def wrapped_key(numbers: jax.Array) -> jax.Array:
 def random_key(name: str, key: Any, usual: bool = False) -> jax.Array:
     """Return a random key of the user, which may be one of the old kind (`jax.random.PRNGKey`).
 
-    Arguments:
-        name: the name of the argument.
-        key: what the user gave.
-        usual: whether only keys of JAX's usual kind are accepted, because states and files contain
-            their two numbers.
+    With `usual`, only keys of JAX's usual kind are accepted, because states and files contain their
+    two numbers.
     """
     if isinstance(key, jax.Array) and key.dtype == np.uint32 and key.shape == (2,):
         key = wrapped_key(key)

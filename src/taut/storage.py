@@ -158,12 +158,7 @@ def _alive(pid: int) -> bool:
 @contextlib.contextmanager
 def lock_folder(folder: Path, name: str) -> Iterator[None]:
     """Hold a lock on a folder, or raise an error if another process or thread holds it. The lock
-    ends with its process.
-
-    Arguments:
-        folder: an existing folder.
-        name: what the user calls it, for the error message.
-    """
+    ends with its process."""
     if fcntl is None:
         yield
         return
@@ -186,10 +181,8 @@ def lock_folder(folder: Path, name: str) -> Iterator[None]:
 def read_file(path: str | Path, name: str, expected: str) -> bytes:
     """Return the content of a file.
 
-    Arguments:
-        path: the file.
-        name: what the user calls it, for error messages.
-        expected: what the file should be, for error messages.
+    `name` is what the user calls the path, and `expected` what the file should be, for error
+    messages.
     """
     path = Path(path)
     if not path.is_file():
@@ -224,12 +217,7 @@ def arrays_to_bytes(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> b
 
 
 def read_arrays(path: str | Path, name: str = "path") -> tuple[dict[str, Any], dict[str, Array]]:
-    """Read what `write_arrays` wrote.
-
-    Arguments:
-        path: the file.
-        name: what the user calls it, for error messages.
-    """
+    """Read what `write_arrays` wrote."""
     return arrays_from_bytes(read_file(path, name, "a file that taut wrote"), name, str(path))
 
 
@@ -238,10 +226,7 @@ def arrays_from_bytes(
 ) -> tuple[dict[str, Any], dict[str, Array]]:
     """Return header and arrays of the content of an array file.
 
-    Arguments:
-        content: what `arrays_to_bytes` returned.
-        name: what the user calls it, for error messages.
-        shown: where it comes from, likewise.
+    `name` is what the user calls the content and `shown` where it comes from, for error messages.
     """
     try:
         members = _members(content)

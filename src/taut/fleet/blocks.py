@@ -33,15 +33,7 @@ LANES = 256
 
 class Blocks(Compiled):
     """The state of members, and steps with many of them: in blocks of a few sizes, so that little
-    is compiled.
-
-    Arguments:
-        problem: what is played; it owns the compiled functions.
-        learner: the learner.
-        first: the first decision.
-        counts: the number of constraints that the learner sees, and that of announced ones.
-        key: the random key of the fleet.
-    """
+    is compiled."""
 
     def __init__(
         self,

@@ -22,11 +22,8 @@ from .members import Id, Members, check_index, named
 def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
     """Return parameters by name, with a row for each member; they must be finite.
 
-    Arguments:
-        given: a dict of arrays, or a table of pandas with a column for each parameter; None if
-            there are none.
-        ids: the members.
-        dtype: the float type of all computations.
+    `given` is a dict of arrays, or a table of pandas with a column for each parameter; None for
+    none.
     """
     if given is None:
         return {}
@@ -61,12 +58,7 @@ def checked_parameters(
 ) -> dict[str, Array]:
     """Return the parameters of members, which must be like those of the others.
 
-    Arguments:
-        parameters: as `as_parameters` takes them.
-        listed: whose they are.
-        members: the arrays of all members.
-        dtype: the float type of all computations.
-        some: whether names may be missing.
+    With `some`, names may be missing.
     """
     given = as_parameters(parameters, listed, dtype)
     known = members.rows("parameters", np.zeros(0, int))
@@ -114,13 +106,7 @@ def joined(z: Any, parameters: Mapping[str, Any]) -> Any:
 
 
 class FleetData:
-    """Converts what members observe to arrays with a row for each of them.
-
-    Arguments:
-        problem: the problem.
-        dtype: the float type of all computations.
-        counts: the number of constraints that the learner sees, and that of announced ones.
-    """
+    """Converts what members observe to arrays with a row for each of them."""
 
     def __init__(self, problem: Problem, dtype: np.dtype[Any], counts: tuple[int, int]) -> None:
         self._problem, self._dtype, self.counts = problem, dtype, counts

@@ -53,11 +53,7 @@ class Chosen:
 
 
 class Members:
-    """Rows of numbers by id. A member that leaves frees its slot for one that joins later.
-
-    Arguments:
-        kinds: for each array, by name, the shape and type of one row.
-    """
+    """Rows of numbers by id. A member that leaves frees its slot for one that joins later."""
 
     def __init__(self, kinds: Mapping[str, tuple[tuple[int, ...], Any]]) -> None:
         self._slots: dict[Id, int] = {}
@@ -179,9 +175,7 @@ def _aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
 class KeptData:
     """Keeps trees of arrays whose structure comes with the first of them.
 
-    Arguments:
-        members: the arrays of the members, among which the kept ones lie.
-        group: the beginning of their names.
+    They lie among the arrays of the members, under names that begin with `group`.
     """
 
     def __init__(self, members: Members, group: str) -> None:

@@ -365,13 +365,7 @@ class Part:
     """The members of one partition, in the process of a worker.
 
     Every change can be asked for again: what was done before an answer was lost is not done twice.
-
-    Arguments:
-        x64: whether JAX has 64 bits.
-        folder: where the part is saved.
-        learner: the learner.
-        problem: the problem.
-        new: ids, parameters and options of `Fleet` for a part that does not exist yet.
+    `new` is None or ids, parameters and options of `Fleet`, for a part that does not exist yet.
     """
 
     def __init__(
@@ -476,15 +470,7 @@ class Part:
 
 
 class Actors:
-    """The actors of all parts.
-
-    Arguments:
-        client: a Dask client.
-        folder: the folder of the fleet.
-        learner: the learner.
-        problem: the problem.
-        count: the number of parts.
-    """
+    """The actors of all parts."""
 
     def __init__(
         self, client: Any, folder: Path, learner: Learner, problem: Problem, count: int

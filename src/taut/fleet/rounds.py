@@ -267,10 +267,7 @@ def skip(fleet: Fleet, chosen: Chosen) -> None:
 def _refused(chosen: Chosen, rounds: Array, faults: Array) -> Refused:
     """Return why members were refused.
 
-    Arguments:
-        chosen: the members.
-        rounds: the round that each was to play.
-        faults: for each, one bit for each name of `FAULTS` that is not finite.
+    `faults` has for each member one bit for each name of `FAULTS` that is not finite.
     """
     wrong = np.flatnonzero(faults)
     return {chosen.ids[i]: not_finite(int(faults[i]), int(rounds[i]))[1] for i in wrong}

@@ -69,13 +69,7 @@ def advice_of_rounds(
 ) -> Advice | None:
     """Return the advice of all rounds, checked.
 
-    Arguments:
-        advice: None, an array, a list or a function; see `taut.simulate`.
-        learner: it must have advisers.
-        problem: for the shape of a decision.
-        stream: the data, for the numbers of rounds and seeds.
-        feedback: what the learner sees of a round.
-        predicted: whether there are forecasts, for which the last adviser stands.
+    With forecasts, which `predicted` says, the last adviser stands for them.
     """
     if advice is None:
         return None
@@ -319,11 +313,8 @@ def given_and_wrong(array: Array, mask: Array, lead: int) -> tuple[Array, Array]
 def said_in_round(name: str, advice: Any, count: int, problem: Problem) -> tuple[Array, Array]:
     """Return what advisers say in one round, (adviser, *decision), and which say something.
 
-    Arguments:
-        name: what the user calls the advice.
-        advice: None; a decision, for one adviser; or a list with a decision or None for each.
-        count: the number of advisers.
-        problem: the problem, which may name the parts of a decision.
+    `name` is what the user calls the advice: None; a decision, for one adviser; or a list with a
+    decision or None for each.
     """
     shape = problem.domain.shape
     entries = [None] * count if advice is None else [advice] if count == 1 else advice
@@ -353,13 +344,8 @@ def advice_of_round(
 ) -> tuple[Array, Array] | None:
     """Return what advisers say in one round, and which say something; None if there are none.
 
-    Arguments:
-        advice: as in `said_in_round`.
-        learner: the learner.
-        problem: the problem.
-        dtype: the float type of all computations.
-        predicted: whether there is a forecast, for which the last adviser stands. A list may then
-            end with None.
+    With a forecast, which `predicted` says, the last adviser stands for it, and a list may end with
+    None.
     """
     count = learner.advisers - predicted
     if predicted and isinstance(advice, (list, tuple)) and len(advice) == count + 1:

@@ -35,10 +35,6 @@ class Checkpoint:
     """The records of the chunks played so far, in memory and on disk together with the state.
 
     Use it as a context: while it is open, no other process or thread can open the same folder.
-
-    Arguments:
-        folder: where to write.
-        simulation: what is played.
     """
 
     def __init__(self, folder: str | Path, simulation: Simulation) -> None:

@@ -316,12 +316,7 @@ ROUND_AXIS = 2
 
 
 class KeptRecords:
-    """The records of the chunks played so far.
-
-    Arguments:
-        shape: of the simulation.
-        horizon: rounds of the simulation.
-    """
+    """The records of the chunks played so far."""
 
     def __init__(self, shape: Shape, horizon: int) -> None:
         self.shape, self.horizon = shape, horizon

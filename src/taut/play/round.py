@@ -180,14 +180,7 @@ def init(
 ) -> GameState:
     """Return the state before round 1.
 
-    Arguments:
-        learner: the method.
-        game: what is played and scored.
-        x1: the first decision.
-        counts: how many constraints are played and how many are scored.
-        key: random key of the seed, for learners that draw random numbers.
-        previous: the decision before round 1, if the game depends on it.
-        adversary: the adversary's state before round 1, if it has one.
+    `counts` says how many constraints are played and how many are scored.
     """
     begun = learner.init(x1, counts[0])
     if key is not None:

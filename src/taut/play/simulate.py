@@ -277,14 +277,8 @@ def _record(record: Any, learner: Learner) -> frozenset[str]:
 def random_keys(
     key: Any, stream: Stream, learner: Learner, feedback: Feedback | None
 ) -> jax.Array | None:
-    """Return one random key per seed; None where neither adversary nor learner nor feedback draws.
-
-    Arguments:
-        key: the user's key, or None.
-        stream: the data; an adversary needs keys.
-        learner: the method.
-        feedback: what it sees of a round, or None.
-    """
+    """Return one random key per seed; None where neither adversary nor learner nor feedback
+    draws."""
     random = is_random(learner) or (feedback is not None and feedback.random)
     key = None if key is None else random_key("key", key, usual=random)
     if not stream.reacts and not random:

@@ -211,13 +211,8 @@ def default_learner(
     It is `half-space`, unless constraint values or their gradients are observed with errors: kept
     cuts of noisy values exclude the best decision. Then it is an averaged learner, the one for the
     rows that are proven or stated: affine, smooth with a Slater point, or any convex ones. Averages
-    need constraints that are the same in every round.
-
-    Arguments:
-        problem: the problem.
-        feedback: what is seen of a round; `None` for full information.
-        stream: the data, if they are known; constants are proven from them.
-        horizon: the number of rounds, if it is known.
+    need constraints that are the same in every round. If the data are known, constants are proven
+    from them.
     """
     if (
         not isinstance(feedback, Noisy)

@@ -20,13 +20,7 @@ LeafType = tuple[tuple[int, ...], np.dtype[Any]]
 
 
 class DataTypes:
-    """What the data of earlier rounds are like.
-
-    Arguments:
-        problem: the problem.
-        dtype: the float type of all computations.
-        counts: the number of constraints that the learner sees, and that of announced ones.
-    """
+    """What the data of earlier rounds are like."""
 
     def __init__(self, problem: Problem, dtype: np.dtype[Any], counts: tuple[int, int]) -> None:
         self._problem, self._dtype, self.counts = problem, dtype, counts
@@ -197,10 +191,7 @@ def checked_measurements(
 def check_round(given: Any, expected: int, pending: Collection[int]) -> None:
     """Refuse the number of a round that is not the next one.
 
-    Arguments:
-        given: the number.
-        expected: that of the next round.
-        pending: rounds that were skipped and may still come.
+    `pending` are the rounds that were skipped and may still come.
     """
     round = arguments.count("round", given)
     if round == expected:

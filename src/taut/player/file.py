@@ -390,12 +390,8 @@ def fingerprint(
 ) -> dict[str, Array]:
     """Return a few decisions with the values of loss and constraints there, by name.
 
-    Arguments:
-        problem: the problem.
-        structure: that of `DataTypes` for the data. Without it, only constraints that take no
-            data are evaluated.
-        dtype: the float type of the player.
-        points: the decisions of another fingerprint; by default some of the domain.
+    They are decisions of the domain, or `points`, those of another fingerprint. Without a
+    description of the data, only constraints that take no data are evaluated.
     """
     scored = problem.scored_constraints
     if structure is None and (scored.takes_data or problem.previous):

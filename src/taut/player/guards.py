@@ -121,12 +121,7 @@ class Limits:
     def refuse(self, name: str, value: Any, last: Any, rounds: int, round: int) -> None:
         """Raise an error if the value is outside.
 
-        Arguments:
-            name: what the user calls the value.
-            value: the data, an array or a tree of arrays.
-            last: the same of the last round that was observed, or None.
-            rounds: how many rounds ago that was.
-            round: the round, for the error.
+        `last` are the data that were observed last, so many rounds ago, or None.
         """
         if self.check is not None and not self.check(value):
             raise Refused(

@@ -201,11 +201,7 @@ class History:
 
 class Weights:
     """The weights of the last rounds. They are not saved, except those of the coming round, which
-    are a part of the learner's state.
-
-    Arguments:
-        place: where the weights lie in the vector that holds a player's state.
-    """
+    are a part of the learner's state."""
 
     def __init__(self, place: Place) -> None:
         self._place = place

@@ -62,15 +62,8 @@ def migrated(
 ) -> Player:
     """Return a player of the problem that goes on with what a file knows.
 
-    Arguments:
-        problem: the new problem.
-        saved: the header of the file.
-        arrays: its arrays.
-        changed: how the problems differ.
-        renamed: new names of entries of the decision, by old ones.
-        learner: the learner; by default that of the file, with the sizes of the new domain.
-        feedback: of the file.
-        options: further arguments of `Player`.
+    `changed` says how the problems differ, `renamed` has new names of entries of the decision by
+    old ones. Without a learner, that of the file plays, with the sizes of the new domain.
     """
     from .player import Player
 

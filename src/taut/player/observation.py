@@ -127,12 +127,8 @@ def accept(
 ) -> None:
     """Take over the state after a round, and add the round to the history.
 
-    Arguments:
-        player: the player.
-        arrays: the state.
-        report: its header.
-        before: the header of the state from which the round was played.
-        changed: whether another decision was played than the learner's.
+    `before` is the header of the state from which it was played; `changed` says whether another
+    decision was played than the learner's.
     """
     player._last = player._arrays, player._report, player._missing, player._changed, False
     player._history.add(report[player._row])

@@ -187,12 +187,7 @@ class Seen(NamedTuple):
     ) -> Extremes:
         """Return what was seen, with arrays of NumPy.
 
-        Arguments:
-            shape: of a decision.
-            clip: how many times as long as the longest before it a loss gradient may be; None if
-                the learner clips none.
-            since: the first round that was looked at.
-            rounds: the last one.
+        `clip` says how many times as long as the longest before it a loss gradient may be.
         """
         clipping, largest = Clipping(clip, 1), {}
         clipping.numbers = self.slopes()

@@ -118,13 +118,7 @@ def _rounds(stream: Stream) -> Any:
 
 def other_part(sample: Sample, own: Sample, tolerance: float) -> tuple[str, float, float] | None:
     """Return the first part in which two samples differ, with one number of each; None if they
-    agree as far as both go.
-
-    Arguments:
-        sample: of the problem in question.
-        own: of the run.
-        tolerance: of numbers, relative to the largest of the part.
-    """
+    agree as far as both go."""
     for name in (name for name in own if name in sample):
         here, there = sample[name], own[name]
         if here.shape != there.shape:
