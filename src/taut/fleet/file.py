@@ -98,10 +98,14 @@ def save(fleet: Fleet, path: str | Path, exclusive: bool = False) -> Saved:
             arrays = _arrays_of(fleet, rows, left if first == 0 else [])
             storage.write_arrays(folder / parts[-1], {"what": "members"}, arrays, follow=False)
         now = Saved(str(folder), secrets.token_hex(8), tuple(parts), last.rows + len(changed))
-        about = {**_header(fleet), "token": now.token, "parts": parts, "rows": now.rows}
-        contents = {**_as_bytes(about), **_fingerprint(fleet)}
-        storage.write_arrays(folder / NAMES, {"what": "fleet"}, contents, follow=False)
-        _remove_other_parts(folder, parts)
+        about = {"token": now.token, "parts": parts, "rows": now.rows}
+        storage.write_arrays(
+            folder / NAMES, {"what": "fleet"}, _about_of(fleet, about), follow=False
+        )
+        for file in folder.iterdir():
+            if _is_part(file.name) and file.name not in parts:
+                file.unlink(missing_ok=True)
+        storage.remove_stale_drafts(folder)  # that a crash left
     return now
 
 
@@ -114,14 +118,6 @@ def _token(folder: Path) -> str | None:
     return str(token)
 
 
-def _remove_other_parts(folder: Path, parts: list[str]) -> None:
-    """Remove part files that are not named, and drafts that a crash left."""
-    for path in folder.iterdir():
-        if _is_part(path.name) and path.name not in parts:
-            path.unlink(missing_ok=True)
-    storage.remove_stale_drafts(folder)
-
-
 def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
     """Return the rows of members in these slots, with their ids, and the ids of those that left."""
     members = fleet._members
@@ -132,10 +128,11 @@ def _arrays_of(fleet: Fleet, slots: Array, left: list[Id]) -> dict[str, Array]:
     }
 
 
-def _header(fleet: Fleet) -> dict[str, Any]:
-    """Return what describes a fleet besides its members."""
+def _about_of(fleet: Fleet, more: Mapping[str, Any]) -> dict[str, Array]:
+    """Return what describes a fleet besides its members: a text, as an array that the checksum of
+    a file covers, and values of loss and constraints, by which another problem is noticed."""
     parameters = fleet._members.rows("parameters", np.zeros(0, int))
-    return {
+    about = {
         "format": FORMAT,
         **described(fleet, fleet._data.types),
         "announced_count": fleet._data.counts[1],
@@ -144,18 +141,12 @@ def _header(fleet: Fleet) -> dict[str, Any]:
         "parameters": {
             name: [list(array.shape[1:]), str(array.dtype)] for name, array in parameters.items()
         },
+        **more,
     }
-
-
-def _fingerprint(fleet: Fleet) -> dict[str, Array]:
-    """Return values of loss and constraints, by which another problem is noticed."""
-    found = fingerprint_of(fleet, fleet._data.types.described())
-    return {f"problem/{name}": array for name, array in found.items()}
-
-
-def _as_bytes(about: Mapping[str, Any]) -> dict[str, Array]:
-    """Return a description as an array, which the checksum of a file covers."""
-    return {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
+    arrays = {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
+    for name, array in fingerprint_of(fleet, fleet._data.types.described()).items():
+        arrays[f"problem/{name}"] = array
+    return arrays
 
 
 def _about(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> dict[str, Any]:
@@ -203,7 +194,7 @@ def to_bytes(fleet: Fleet) -> bytes:
     slots = fleet._members.slots(None)
     return storage.arrays_to_bytes(
         {"what": "fleet"},
-        {**_as_bytes(_header(fleet)), **_fingerprint(fleet), **_arrays_of(fleet, slots, [])},
+        {**_about_of(fleet, {}), **_arrays_of(fleet, slots, [])},
     )
 
 

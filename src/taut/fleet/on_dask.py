@@ -48,6 +48,8 @@ FACTS = "parts.npz"
 """The file that says how many parts a fleet has."""
 PATIENCE = 300.0
 """Seconds in which a lost part must be on another worker."""
+CHANGES = frozenset(("join", "leave", "set_parameters", "observe", "skip"))
+"""Calls after which a part is saved."""
 PAUSE = 0.2
 """Seconds between attempts to give a part to another worker."""
 
@@ -316,7 +318,7 @@ class DaskFleet(Displayed):
 
     def _of_member(self, name: str, member: Id) -> Any:
         (listed,) = self._listed([member])
-        part = self._parts.of_member(listed)
+        ((part, _),) = self._parts.split([listed])
         return self._parts.call(name, {part: (listed,)})[part]
 
     def extremes(self, member: Id) -> Extremes:
@@ -391,7 +393,10 @@ class Part:
         """
         own = getattr(self, f"do_{name}", None) or getattr(self._fleet, name)
         try:
-            return True, own(*given)
+            answer = own(*given)
+            if name in CHANGES:
+                self._save()
+            return True, answer
         except Superseded:
             raise
         except Exception as error:  # it is raised again where the fleet is called
@@ -424,7 +429,6 @@ class Part:
             data = jax.tree.map(lambda leaf: leaf[places], z)
             due = rounds if rounds is None or np.ndim(rounds) == 0 else rounds[places]
             refused |= self._fleet._observe([ids[i] for i in places], data, due)
-            self._save()
         return refused, self._fleet.rounds(ids)
 
     def do_skip(self, ids: list[Id], told: Array, reason: str) -> tuple[Refused, Array]:
@@ -432,7 +436,6 @@ class Part:
         refused, places = self._still_due(ids, told)
         if len(places):
             self._fleet.skip([ids[i] for i in places], reason)
-            self._save()
         return refused, self._fleet.rounds(ids)
 
     def _still_due(self, ids: list[Id], told: Array) -> tuple[Refused, Array]:
@@ -456,17 +459,10 @@ class Part:
         new = [i for i, each in enumerate(ids) if each not in self._fleet]
         rows = {name: values[new] for name, values in parameters.items()}
         self._fleet.join([ids[i] for i in new], rows or None)
-        self._save()
 
     def do_leave(self, ids: list[Id]) -> None:
         """Let members leave that are still there."""
         self._fleet.leave([each for each in ids if each in self._fleet])
-        self._save()
-
-    def do_set_parameters(self, ids: list[Id], parameters: dict[str, Array]) -> None:
-        """Change parameters."""
-        self._fleet.set_parameters(ids, parameters)
-        self._save()
 
 
 class Actors:
@@ -552,7 +548,3 @@ class Actors:
         """Return the parts that hold these members, with their places in the list."""
         owner = np.fromiter((hash_of(each)[0] % self.count for each in listed), int, len(listed))
         return [(int(part), np.flatnonzero(owner == part)) for part in np.unique(owner)]
-
-    def of_member(self, member: Id) -> int:
-        """Return the part that holds a member."""
-        return hash_of(member)[0] % self.count

@@ -274,16 +274,21 @@ class Simulation:
             # length.
             read = horizon - shape.length
             revealed = self.block(read, shape.length)
-        if shape.advised:
-            revealed = revealed, self._before_rounds(read, start - read + rounds)
+        if shape.advised:  # what is said before a round, each with whether it is known, or None
+            span = read, start - read + rounds
+            said = self.advice.block(*span) if isinstance(self.advice, Stream) else None
+            predicted: Any = None
+            if self.forecast is not None:
+                predicted = predicted_data(self.forecast, self.stream, *span)
+            revealed = revealed, (said, predicted)
         borrowed: list[Array] = []
 
         def staged(leaf: Any) -> Any:
             leaf = leaf if leaf.dtype == floating else cast_data("stream", leaf, floating)
             return in_place(leaf, shape.length, borrowed)
 
-        span = Span(np.int32(start), np.int32(rounds), np.int32(start - read))
-        passed = self.inputs, jax.tree.map(staged, revealed), self.random_keys, span
+        which = Span(np.int32(start), np.int32(rounds), np.int32(start - read))
+        passed = self.inputs, jax.tree.map(staged, revealed), self.random_keys, which
         program = compiled(self.problem, play_chunk, shape, passed, self.quick, blank=self.blank)
         played = program(*passed, program.blank if carry is None else carry.state)
         state, sums, records = jax.tree.map(_host, played)  # waits for the chunk
@@ -303,14 +308,6 @@ class Simulation:
                 rows = shape.rows(name, rounds)
                 records[name] = jax.tree.map(lambda array, rows=rows: array[:, :, :rows], record)
         return Chunk(start, rounds, data, Carry(state, totals), records)
-
-    def _before_rounds(self, start: int, length: int) -> tuple[Any, Any]:
-        """Return what advisers say and forecasts of some rounds, each with whether it is known;
-        None for what there is not."""
-        advice = self.advice.block(start, length) if isinstance(self.advice, Stream) else None
-        if self.forecast is None:
-            return advice, None
-        return advice, predicted_data(self.forecast, self.stream, start, length)
 
     def result(self, carry: Carry, records: dict[str, Array]) -> Run:
         """Assemble the run."""

@@ -36,7 +36,7 @@ def header(run: Any) -> dict[str, Any]:
     """Return what a file says of a run: learners, numbers of rounds and seeds, version and
     labels."""
     learners = run.learner if isinstance(run.learner, tuple) else (run.learner,)
-    return {
+    entries = {
         "format": FORMAT,
         "version": run.version,
         "learners": [files.pack(learner) for learner in learners],
@@ -44,15 +44,8 @@ def header(run: Any) -> dict[str, Any]:
         "horizon": run.horizon,
         "seeds": run.seeds,
         "every": run.every,
-        **_seen(run),
         **labels.header(run),
     }
-
-
-def _seen(run: Any) -> dict[str, Any]:
-    """Return the entries that describe the feedback, the random keys of all that was drawn, and the
-    sample of the problem."""
-    entries: dict[str, Any] = {}
     if run.feedback is not None:
         entries["feedback"] = files.pack(run.feedback)
     if run.key is not None and str(jax.random.key_impl(run.key)) == KEYS:
@@ -215,7 +208,7 @@ def run_fields(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, An
         "version": header["version"],
         "feedback": _feedback(header.get("feedback")),
         "key": _keys(header.get("key"), seeds),
-        "reacts": _flag(header, "reacts"),
+        "reacts": header.get("reacts", False),  # `Run` refuses what is no truth value
         "sample": _sample(header.get("sample")),
         **{name: arrays[name] for name in (*RECORDS, "first") if name in arrays},
         **labels.read(arrays, header, horizon, math.prod(constraints), math.prod(decision)),
@@ -233,13 +226,6 @@ def _keys(numbers: Any, seeds: int) -> jax.Array | None:
     if not all(0 <= word < 2**32 for pair in numbers for word in pair):
         raise ValueError("its random keys are not numbers of 32 bits")
     return wrapped_key(jnp.asarray(np.asarray(numbers, np.uint32)))
-
-
-def _flag(header: dict[str, Any], name: str) -> bool:
-    value = header.get(name, False)
-    if type(value) is not bool:
-        raise ValueError(f"{name} is {value!r}")
-    return value
 
 
 def _sample(parts: Any) -> Sample | None:
