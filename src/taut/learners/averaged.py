@@ -31,28 +31,13 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.feedback import Batched, Feedback, Noisy
 from ..problem.rounds import Round, RoundSeen, with_jacobian
-from .base import (
-    BASE,
-    Assumes,
-    Guarantee,
-    Learner,
-    Setting,
-    first_round,
-    learner_dataclass,
-    sizes,
-)
+from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass, sizes
 from .card import ROOT, Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
 from .half_space.method import HalfSpace
 from .protocols import is_random, multiplier_of, seeded
 from .schedules import Constant, check_non_negative
-from .theorem import (
-    Count,
-    NonNegative,
-    OutsideTheorem,
-    Positive,
-    formula,
-)
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
 
 ROWS = ("affine", "smooth", "convex")
 

@@ -39,12 +39,7 @@ from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learn
 from .card import Card, Growth
 from .half_space.method import HalfSpace
 from .schedules import Constant, check_positive
-from .theorem import (
-    Count,
-    NonNegative,
-    Positive,
-    formula,
-)
+from .theorem import Count, NonNegative, Positive, formula
 
 
 class BanditState(NamedTuple):

@@ -34,15 +34,7 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import (
-    Guarantee,
-    Learner,
-    Setting,
-    first_round,
-    largest_row,
-    learner_dataclass,
-    sizes,
-)
+from .base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
 from .card import THREE_QUARTERS, Card, Growth
 from .schedules import check_positive, concrete
 from .theorem import (

@@ -40,12 +40,7 @@ from ..problem.rounds import Round
 from .base import Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import NONE, Card, Growth
 from .schedules import check_positive
-from .theorem import (
-    Count,
-    NonNegative,
-    Positive,
-    formula,
-)
+from .theorem import Count, NonNegative, Positive, formula
 
 NEEDS = ("loss_range", "constraint_range", "constraint_count", "slater")
 RESTS = (Assumes.LINEAR, Assumes.IDLE)

@@ -22,15 +22,7 @@ import jax.numpy as jnp
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import (
-    Guarantee,
-    Learner,
-    Setting,
-    first_round,
-    largest_row,
-    learner_dataclass,
-    sizes,
-)
+from .base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
 from .card import Card, Growth
 from .schedules import check_positive
 from .surrogate import largest_exponent

@@ -31,15 +31,7 @@ from .base import (
 from .card import LOGARITHM, ROOT, Card
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
-from .theorem import (
-    Count,
-    NonNegative,
-    Positive,
-    Power,
-    Steps,
-    diameter_of,
-    formula,
-)
+from .theorem import Count, NonNegative, Positive, Power, Steps, diameter_of, formula
 
 
 @learner_dataclass

@@ -50,14 +50,7 @@ from .base import (
 )
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .schedules import check_positive
-from .theorem import (
-    Count,
-    NonNegative,
-    OutsideTheorem,
-    Positive,
-    formula_of,
-    range_of_losses,
-)
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula_of, range_of_losses
 
 CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 

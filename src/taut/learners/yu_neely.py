@@ -46,14 +46,7 @@ from .base import (
 )
 from .card import Card, Growth
 from .schedules import check_positive
-from .theorem import (
-    Count,
-    NonNegative,
-    OutsideTheorem,
-    Positive,
-    formula,
-    range_of_losses,
-)
+from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula, range_of_losses
 
 
 @learner_dataclass
