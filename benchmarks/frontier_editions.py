@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +17,6 @@ import numpy as np
 import taut
 from taut.arena import STREAMS
 from taut.learners.half_space import HalfSpace
-from taut.learners.half_space.cuts import sweep
 from taut.learners.schedules import AdaGradNorm
 from taut.runs import metrics
 
@@ -49,10 +48,7 @@ class Case(NamedTuple):
 class FirstEdition(HalfSpace):
     """`half-space` that ends a round after its sweeps, whatever cuts are still exceeded."""
 
-    def _onto_cuts(self, project: Any, y: Any, cuts: Any, rows: Any, t: Any, *_: Any) -> Any:
-        tolerance = self._tolerance(t, y.dtype)
-        y, cuts, left = sweep(project, y, cuts, rows, t, tolerance, self.sweeps or 2)
-        return y, cuts, ~left
+    exact: ClassVar[bool] = False
 
     @classmethod
     def of(cls, problem: taut.Problem) -> FirstEdition:

@@ -6,35 +6,39 @@ import numpy as np
 
 from taut.jaxpr.maxima import entry_of_largest
 from taut.learners.base import largest_row
-from taut.learners.half_space.cuts import Cuts, Rows, _over_rows, remember, sweep
+from taut.learners.half_space.cuts import Cuts, Rows, onto_cuts, remember
 from taut.learners.schedules import AdaGradNorm
 from taut.problem.constraints import Linearisation
 
 
+def swept(cuts, rows, y, project=lambda y: y, t=1):
+    """Sweep over cuts and rows, which hold where they are not exceeded at all."""
+    y, t, diameter = jnp.asarray(y), jnp.asarray(t), jnp.asarray(0.0)
+    return onto_cuts(project, y, cuts, rows, t, diameter, alive_in=t + 1, sweeps=9, ends_exactly=False)
+
+
 def test_rows_are_projected_on_with_the_sign_of_their_offsets():
     rows = Rows(jnp.asarray([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]), jnp.asarray([0.5, -0.3, 10.0]))
-    np.testing.assert_allclose(_over_rows(rows, jnp.asarray([2.0, 2.0])), [0.5, -0.3])
-    np.testing.assert_allclose(
-        _over_rows(rows, jnp.asarray([-1.0, -1.0])), [-1.0, -1.0]
-    )  # inside: nothing moves
+    outside, _, _ = swept(None, rows, [2.0, 2.0])
+    np.testing.assert_allclose(outside, [0.5, -0.3])
+    inside, _, _ = swept(None, rows, [-1.0, -1.0])
+    np.testing.assert_allclose(inside, [-1.0, -1.0])
 
 
 def test_a_cut_of_a_large_decision_that_holds_up_to_rounding_ends_the_sweeps():
     """Two rows 0.6 x + 0.8 y <= 1e8 and -x <= -1e7 at points of 1e8, where numbers lie 1.5e-8
     apart."""
     rows = Rows(jnp.asarray([[0.6, 0.8], [-1.0, 0.0]]), jnp.asarray([1e8, -1e7]))
-    swept = []
+    calls = []
 
     def domain(y):
-        swept.append(y)
+        calls.append(y)
         return y + 3e-8  # an error of projection, of less than 8 units of rounding
 
     with jax.disable_jit():
-        y, _, left = sweep(
-            domain, jnp.asarray([2e8, 2e8]), None, rows, jnp.asarray(1), jnp.asarray(0.0), 9
-        )
-    assert len(swept) == 1
-    assert not left
+        y, _, holds = swept(None, rows, [2e8, 2e8], domain)
+    assert len(calls) == 1
+    assert holds
     assert float(jnp.max(rows.normals @ y - rows.offsets)) < 1e-6
 
 
@@ -63,13 +67,12 @@ def test_steps_from_gradients_by_hand():
 
 def test_a_kept_cut_that_moves_a_decision_is_active_in_that_round():
     cuts = Cuts(jnp.eye(2), jnp.asarray([0.5, 5.0]), jnp.asarray([2, 3], jnp.int32))
-    start, t, tolerance = jnp.asarray([2.0, 0.0]), jnp.asarray(7), jnp.asarray(0.0)
-    y, cuts, left = sweep(lambda y: y, start, cuts, None, t, tolerance, 9)
+    y, cuts, holds = swept(cuts, None, [2.0, 0.0], t=7)
     np.testing.assert_allclose(y, [0.5, 0.0])
-    assert not left
+    assert holds
     assert cuts.active.tolist() == [7, 3]
     # The next cut takes the slot of the one that has been inactive longer.
-    worth = jnp.asarray(True)
-    cuts = remember(cuts, jnp.asarray([0.6, 0.8]), jnp.asarray(1.0), worth, jnp.asarray(8))
+    normal, distance, worth, t = jnp.asarray([0.6, 0.8]), -1.0, jnp.asarray(True), jnp.asarray(8)
+    cuts = remember(cuts, normal, distance, worth, jnp.zeros(2), t, jnp.asarray(1.0), None)
     assert cuts.active.tolist() == [7, 8]
     np.testing.assert_allclose(cuts.normals[0], [1, 0])

@@ -17,13 +17,13 @@ import jax
 import jax.numpy as jnp
 
 from .. import arguments
+from ..jaxpr.maxima import entry_of_largest
 from ..learners.base import Guarantee, Learner, Setting, State, first_round, learner_dataclass
 from ..learners.card import Card, Growth
 from ..learners.dual_mirror import NEEDS as BUDGET_NEEDS, BudgetState, DualMirror
 from ..learners.half_space import HalfSpace
 from ..learners.half_space.announced import rows_at
-from ..learners.half_space.cuts import first_largest
-from ..learners.half_space.projection import exact_projection
+from ..learners.half_space.projection import exact_projection, of_flat_points
 from ..learners.schedules import check_positive
 from ..learners.step_experts import StepExperts
 from ..problem.constants import Constants
@@ -261,20 +261,23 @@ class UniversalExperts(StepExperts):
         values, pull, _ = round.constraints(x)
         t = first_round()
 
-        def flat(point: jax.Array) -> jax.Array:
-            return round.project(point.reshape(x.shape)).reshape(-1)
-
         def outside() -> jax.Array:
             rows = rows_at(x, round)  # type: ignore[arg-type]  # it reads the constraints only
             ages = jnp.full(rows.offsets.shape, t)
             across = jnp.asarray(self.diameter, x.dtype)
             projection = exact_projection(
-                flat, x.reshape(-1), rows.normals, rows.offsets, ages, t, across
+                of_flat_points(round.project, x.shape),
+                x.reshape(-1),
+                rows.normals,
+                rows.offsets,
+                ages,
+                t,
+                across,
             )
             away = x - projection.point.reshape(x.shape)
             length = jnp.sqrt(jnp.sum(away**2))
             unit = away / jnp.where(length > 0, length, 1)
-            steepest = pull(first_largest(values).astype(x.dtype))
+            steepest = pull(entry_of_largest(values))
             price = jnp.asarray(self.penalty, x.dtype) / 3
             return 2 * jnp.asarray(self.slope, x.dtype) * unit + price * steepest
 

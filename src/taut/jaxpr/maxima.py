@@ -80,8 +80,12 @@ def entry_of_largest(values: jax.Array) -> jax.Array:
     """Return the one-hot vector of the first largest entry of a vector."""
     if values.shape[0] == 1:
         return jnp.ones_like(values)
-    places = lax.iota(jnp.int32, values.shape[0])
-    return (places == place_of_largest(values)).astype(values.dtype)
+    return first_largest(values).astype(values.dtype)
+
+
+def first_largest(values: jax.Array) -> jax.Array:
+    """Return a mask of the first largest entry of a vector."""
+    return lax.iota(jnp.int32, values.shape[0]) == place_of_largest(values)
 
 
 def _rule(equation: Any, operands: list[Any]) -> Any:

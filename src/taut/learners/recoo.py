@@ -19,9 +19,8 @@ import jax.numpy as jnp
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import Learner, first_round, learner_dataclass, sizes
+from .base import Learner, first_round, largest_row, learner_dataclass, sizes
 from .card import Card
-from .half_space.cuts import first_largest
 from .protocols import StepsFromDecision
 from .schedules import check_positive
 
@@ -75,14 +74,14 @@ class Recoo(StepsFromDecision, Learner):
     def step(self, state: RecooState, round: Round) -> RecooState:
         """Step on the loss, then at most the cap along the largest constraint."""
         x, t, queue = state
-        values, pull, _ = round.constraints(x)
+        constraints = round.constraints(x)
+        excess, row = largest_row(constraints)
         time = t.astype(x.dtype)
         eta = jnp.asarray(self.scale, x.dtype) / jnp.sqrt(time)
         growth = time**GROWTH
-        excess = jnp.max(values)
         queue = jnp.maximum(queue + growth * jnp.maximum(excess, 0), jnp.sqrt(time))
         y = x - eta * round.gradient(x)
-        slope = pull(first_largest(values).astype(x.dtype))
+        slope = constraints.pullback(row)
         squared = jnp.sum(jnp.square(slope))
         model = excess + jnp.sum(slope * (y - x))
         length = jnp.where(

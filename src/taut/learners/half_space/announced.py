@@ -24,7 +24,7 @@ from ...problem.rounds import FullInformation
 from ...problem.streams import RoundData
 from ..base import first_round
 from .cuts import Rows
-from .projection import exact_projection
+from .projection import exact_projection, of_flat_points
 
 TIMES = 40
 """How often rows are linearised, at most."""
@@ -53,9 +53,7 @@ def enforced(x: jax.Array, round: FullInformation) -> jax.Array:
     round if that is possible."""
     start, diameter = x.reshape(-1), jnp.asarray(round.domain.diameter, x.dtype)
     rounding = ROUNDING * finfo(x.dtype).eps
-
-    def project(flat: jax.Array) -> jax.Array:
-        return round.project(flat.reshape(x.shape)).reshape(-1)
+    project = of_flat_points(round.project, x.shape)
 
     def further(carry: _Carry) -> _Carry:
         normals, offsets = carry.normals.reshape(-1, start.size), carry.offsets.reshape(-1)

@@ -47,10 +47,11 @@ import numpy as np
 from jax import lax
 
 from ... import arguments
+from ...jaxpr.maxima import entry_of_largest, first_largest
 from ...problem.constants import Constants
 from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
-from ..base import Guarantee, Learner, Setting, first_round, learner_dataclass, sizes
+from ..base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
 from ..card import LOGARITHM, NONE, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from ..protocols import StepsFromDecision
 from ..schedules import (
@@ -67,20 +68,10 @@ from ..schedules import (
 )
 from . import bounds, guarantees as half_space_guarantees
 from .announced import enforced
-from .cuts import (
-    Cuts,
-    Rows,
-    confirm,
-    exactly,
-    exceeded,
-    first_largest,
-    no_cuts,
-    remember,
-    remember_for_a_life,
-    sweep,
-)
+from .cuts import Cuts, Rows, confirm, no_cuts, onto_cuts, remember
 from .joint_projection import project_jointly
-from .lifetimes import LONGEST, slack
+from .lifetimes import LONGEST
+from .projection import of_flat_points
 
 if TYPE_CHECKING:
     from ...problem.problem import Problem
@@ -126,6 +117,10 @@ class _Models(NamedTuple):
     distances: jax.Array
     """(g_i(x_t) + rho) / |dg_i(x_t)|, the signed distance of x_t from the boundary of each
     half-space."""
+
+    def at(self, x: jax.Array) -> Rows:
+        """The half-spaces of the models at x."""
+        return Rows(self.normals, jnp.sum(self.normals * x[None], axis=1) - self.distances)
 
 
 def _cut_options(
@@ -382,83 +377,56 @@ class HalfSpace(StepsFromDecision, Learner):
         """Step, project on the current half-space, store it, project on the kept ones, stay in the
         domain."""
         x, t, _, cuts, hold, correction = state
-        start, shape = x.reshape(-1), x.shape
-
-        def project(flat: jax.Array) -> jax.Array:
-            return round.project(flat.reshape(shape)).reshape(-1)
-
-        eta, gradient, slopes = self._eta(state, round)
-        y = (x - eta * gradient).reshape(-1)
+        start, project = x.reshape(-1), of_flat_points(round.project, x.shape)
+        diameter = jnp.asarray(self.diameter, x.dtype)
+        # y = x_t - eta_t p_t, and H_t
+        gradient = round.gradient(x)
+        eta, length, slopes = self._eta(state, gradient)
+        y = (x - length * gradient).reshape(-1)
         models = self._models(x, round, self.rows)
         first, normal, distance = _most_violated(models)
-        excess = distance + jnp.sum(normal * (y - start))
-        rows = None if models.distances.shape[0] == 1 else _as_rows(models, start)
+        excess = distance + jnp.sum(normal * (y - start))  # of H_t at y
+
+        if cuts is not None:
+            worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
+            cuts = remember(cuts, normal, distance, worth, start, t, diameter, self.life)
+            if self.life is not None and self._confirms(x, round):
+                rows = partial(self._models, x, round, "all")
+                cuts = confirm(cuts, lambda: rows().at(start), start, t, diameter)
 
         def jointly(point: jax.Array) -> jax.Array:
             return project_jointly(
                 project, point, normal, lambda u: distance + jnp.sum(normal * (u - start))
             )
 
-        if self.joint and cuts is None and rows is None:
-            z = jointly(y)
-            correction += self._correction(_square(z - y), t, slopes)
-            return HalfSpaceState(z.reshape(shape), t + 1, slopes, cuts, hold, correction)
-        if cuts is not None:
-            worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
-            cuts = self._remembered(cuts, normal, distance, worth, start, t)
-            if self.life is not None and self._confirms(x, round):
-                near = slack(start, jnp.asarray(self.diameter, x.dtype))
-                every = partial(self._models, x, round, "all")
-                cuts = confirm(cuts, lambda: _as_rows(every(), start), start, t, near)
-        if self.sweeps is None:
-            offset = jnp.sum(normal * start) - distance
-            inside = project(y)
-            # The projection on cuts and a last one on the domain: two moves, of which the sum is
-            # known.
-            current = rows or Rows(normal[None], offset[None])
-            z, cuts, holds = self._onto_cuts(project, inside, cuts, current, t, first)
-            moves = _square(inside - y) + _square(z - inside) / 2
+        # x_{t+1} = Pi_B( projections on kept cuts ( Pi_{H_t}(y) ) )
+        exact, several = self.sweeps is None, models.distances.shape[0] > 1
+        if self.joint and cuts is None and not several:
+            z, holds = jointly(y), jnp.ones((), bool)
+            moves = _square(z - y)
         else:
-            outside = jnp.maximum(excess, 0)
+            # An exact projection is on H_t, too.
+            outside = jnp.zeros_like(excess) if exact else jnp.maximum(excess, 0)
             in_half_space = y - outside * normal
             inside = project(in_half_space)
-            moves = jnp.square(outside) + _square(inside - in_half_space)
-            z, cuts, holds = self._onto_cuts(project, inside, cuts, rows, t)
-        correction += self._correction(moves, t, slopes)
-        if self.joint:
-            z = jointly(z)
-        return HalfSpaceState(z.reshape(shape), t + 1, slopes, cuts, hold & holds, correction)
-
-    def _onto_cuts(
-        self,
-        project: Callable[[jax.Array], jax.Array],
-        y: jax.Array,
-        cuts: Cuts | None,
-        rows: Rows | None,
-        t: jax.Array,
-        first: jax.Array | None = None,
-    ) -> tuple[jax.Array, Cuts | None, jax.Array]:
-        """Sweep over the cuts, and project exactly where one is still exceeded; return whether all
-        of them hold, too."""
-        if cuts is None and rows is None:
-            return y, cuts, jnp.ones((), bool)
-        across, stored = jnp.asarray(self.diameter, y.dtype), cuts
-        tolerance = across / jnp.square(t.astype(y.dtype) + 1)
-        if cuts is not None:
-            cuts = cuts.alive(t + 1)
-        if self.sweeps is None:
-            left = exceeded(y, cuts, rows)
-        else:
-            y, cuts, left = sweep(project, y, cuts, rows, t, tolerance, self.sweeps)
-        holds = ~left
-        if self.exact:
-            ages = None if stored is None else stored.ages
-            y, cuts, holds = exactly(
-                left, project, y, cuts, rows, t, tolerance, across, ages, first
+            z, cuts, holds = onto_cuts(
+                project,
+                inside,
+                cuts,
+                models.at(start) if exact or several else None,
+                t,
+                diameter,
+                alive_in=t + 1,
+                sweeps=self.sweeps,
+                ends_exactly=self.exact,
+                first=first if exact else None,
             )
-        if cuts is not None and stored is not None and stored.lifetimes is not None:
-            cuts = cuts._replace(offsets=stored.offsets)
-        return y, cuts, holds
+            moves = jnp.square(outside) + _square(inside - in_half_space)
+            if exact:  # on the cuts and once more on the domain: only the sum is known
+                moves += _square(z - inside) / 2
+            z = jointly(z) if self.joint else z
+        correction += jnp.where(eta > 0, moves / (2 * jnp.where(eta > 0, eta, 1)), 0)
+        return HalfSpaceState(z.reshape(x.shape), t + 1, slopes, cuts, hold & holds, correction)
 
     def shortened(self) -> HalfSpace:
         """Return the learner without exact projections, which most games do not need."""
@@ -481,19 +449,10 @@ class HalfSpace(StepsFromDecision, Learner):
         """Return another point, moved into the kept cuts, the rows and the domain by its
         projection, and whether all of them hold there. A point that satisfies them does not
         move."""
-        cuts, t, y = state.cuts, state.t, project(x).reshape(-1)
-        if cuts is None and rows is None:
-            return y.reshape(x.shape), jnp.ones((), bool)
-        alive = None if cuts is None else cuts.alive(t)
-        ages = None if cuts is None else cuts.ages
-        across = jnp.asarray(self.diameter, y.dtype)
-        tolerance = across / jnp.square(t.astype(y.dtype) + 1)
-
-        def flat(point: jax.Array) -> jax.Array:
-            return project(point.reshape(x.shape)).reshape(-1)
-
-        left = exceeded(y, alive, rows)
-        y, _, holds = exactly(left, flat, y, alive, rows, t, tolerance, across, ages)
+        flat, diameter = of_flat_points(project, x.shape), jnp.asarray(self.diameter, x.dtype)
+        y, _, holds = onto_cuts(
+            flat, flat(x.reshape(-1)), state.cuts, rows, state.t, diameter, alive_in=state.t
+        )
         return y.reshape(x.shape), holds
 
     def kept(self, state: HalfSpaceState) -> Rows | None:
@@ -511,23 +470,9 @@ class HalfSpace(StepsFromDecision, Learner):
             return state
         _, normal, distance = _most_violated(self._models(x, round, self.rows))
         worth = (distance > 0) & (jnp.sum(normal * normal) > 0)
-        cuts = self._remembered(state.cuts, normal, distance, worth, x.reshape(-1), state.t)
+        flat, diameter = x.reshape(-1), jnp.asarray(self.diameter, x.dtype)
+        cuts = remember(state.cuts, normal, distance, worth, flat, state.t, diameter, self.life)
         return state._replace(cuts=cuts)
-
-    def _remembered(
-        self,
-        cuts: Cuts,
-        normal: jax.Array,
-        distance: jax.Array,
-        worth: jax.Array,
-        x: jax.Array,
-        t: jax.Array,
-    ) -> Cuts:
-        """Return the cuts with that of a point x, which is `distance` outside of it."""
-        if self.life is None:
-            return remember(cuts, normal, jnp.sum(normal * x) - distance, worth, t)
-        near = slack(x, jnp.asarray(self.diameter, x.dtype))
-        return remember_for_a_life(cuts, normal, distance, worth, x, t, near, self.life)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
         """Yield every theorem of `docs/theory.md`, "Beyond the paper", that applies to these
@@ -537,36 +482,27 @@ class HalfSpace(StepsFromDecision, Learner):
     def multiplier(self, state: HalfSpaceState, round: Round) -> jax.Array:
         """The multiplier of the current half-space: x_t - eta_t (p_t + lambda_t s_t) lies in it.
         Kept cuts have none."""
-        x = state.x
-        values, pull, _ = round.constraints(x)
-        eta, gradient, _ = self._eta(state, round)
-        weights = first_largest(values).astype(x.dtype)
-        slope = pull(weights)
-        squared = jnp.sum(jnp.square(slope))
-        margin = jnp.asarray(self.margin, x.dtype)
-        excess = jnp.sum(weights * values) + margin - eta * jnp.sum(slope * gradient)
-        scale = eta * squared
-        return weights * jnp.where(
+        constraints, gradient = round.constraints(state.x), round.gradient(state.x)
+        value, row = largest_row(constraints)
+        _, eta, _ = self._eta(state, gradient)
+        slope = constraints.pullback(row)
+        margin = jnp.asarray(self.margin, state.x.dtype)
+        excess = value + margin - eta * jnp.sum(slope * gradient)
+        scale = eta * _square(slope)
+        return row * jnp.where(
             scale > 0, jnp.maximum(excess, 0) / jnp.where(scale > 0, scale, 1), 0
         )
 
     def _eta(
-        self, state: HalfSpaceState, round: Round
+        self, state: HalfSpaceState, gradient: jax.Array
     ) -> tuple[jax.Array, jax.Array, Slopes | None]:
-        """The step, the gradient that it multiplies, and what an adaptive step keeps of it."""
-        gradient = round.gradient(state.x)
+        """The step eta_t, the same times the share of the gradient that an adaptive step accepts,
+        and what it keeps of the gradient."""
         if state.slopes is None or not isinstance(self.eta, AdaGradNorm):
-            return self.eta(state.t, state.x.dtype), gradient, None
-        eta, slopes = self.eta.with_gradient(state.slopes, gradient)
-        return eta, gradient, slopes
-
-    def _correction(self, moves: jax.Array, t: jax.Array, slopes: Slopes | None) -> jax.Array:
-        """m_t^2 / (2 eta_t), `moves` being m_t^2; 0 before the first step."""
-        if isinstance(self.eta, AdaGradNorm) and slopes is not None:
-            eta = self.eta.after(slopes)
-        else:
-            eta = self.eta(t, moves.dtype)
-        return jnp.where(eta > 0, moves / (2 * jnp.where(eta > 0, eta, 1)), 0)
+            eta = self.eta(state.t, state.x.dtype)
+            return eta, eta, None
+        length, slopes = self.eta.with_gradient(state.slopes, gradient)
+        return self.eta.after(slopes), length, slopes
 
     def _models(self, x: jax.Array, round: Round, rows: str) -> _Models:
         values, pull, _ = round.constraints(x)
@@ -574,7 +510,7 @@ class HalfSpace(StepsFromDecision, Learner):
         if count == 1:
             weights = jnp.ones((1, 1), x.dtype)
         elif rows == "largest":
-            largest = first_largest(values).astype(x.dtype)
+            largest = entry_of_largest(values)
             weights, values = largest[None], jnp.sum(largest * values)[None]
         else:
             weights = jnp.eye(count, dtype=x.dtype)
@@ -604,11 +540,6 @@ class _SweepsOnly(HalfSpace):
     def fell_short(self, state: HalfSpaceState) -> jax.Array:
         """Whether a round was not ended."""
         return ~state.cuts_hold
-
-
-def _as_rows(models: _Models, start: jax.Array) -> Rows:
-    """The linear models of a round as cuts."""
-    return Rows(models.normals, jnp.sum(models.normals * start[None], axis=1) - models.distances)
 
 
 def _square(move: jax.Array) -> jax.Array:

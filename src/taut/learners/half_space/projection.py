@@ -27,7 +27,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...jaxpr.maxima import place_of_largest
+from ...jaxpr.maxima import first_largest
 from ...problem.domains.base import finfo
 
 Tree = TypeVar("Tree")
@@ -168,6 +168,13 @@ def exact_projection(
     return Projection(point, multipliers, last.expired, last.steps)
 
 
+def of_flat_points(
+    project: Callable[[jax.Array], jax.Array], shape: tuple[int, ...]
+) -> Callable[[jax.Array], jax.Array]:
+    """Return a projection of decisions of this shape as one of flat points."""
+    return lambda flat: project(flat.reshape(shape)).reshape(-1)
+
+
 def _is_no_farther(task: _Task, carry: _Carry) -> jax.Array:
     """Whether no decision u in X and the cuts is farther from x than from y, up to rounding.
 
@@ -210,12 +217,12 @@ def _chosen(task: _Task, point: jax.Array, carry: _Carry) -> _Carry:
     distance = jnp.sqrt(jnp.sum(outward * outward))
     normal = outward / jnp.where(distance > 0, distance, 1)
     carry = _either(cut | jnp.any(~task.own & ~working.members), carry, _aggregated(task, carry))
-    place = _first_largest(jnp.where(task.own | carry.working.members, 0, 1)) & ~cut
+    place = first_largest(jnp.where(task.own | carry.working.members, 0, 1)) & ~cut
     return carry._replace(
         before=carry.working,
         normals=jnp.where(place[:, None], normal[None], carry.normals),
         offsets=jnp.where(place, jnp.sum(normal * point), carry.offsets),
-        adding=jnp.where(cut, _first_largest(excess), place),
+        adding=jnp.where(cut, first_largest(excess), place),
         done=done | (~cut & (distance <= slack)),
     )
 
@@ -227,7 +234,7 @@ def _aggregated(task: _Task, carry: _Carry) -> _Carry:
     back = task.y - x
     length = jnp.sqrt(jnp.sum(back * back))
     normal = back / jnp.where(length > 0, length, 1)
-    place = _first_largest(jnp.where(task.own, 0, 1))
+    place = first_largest(jnp.where(task.own, 0, 1))
     row = jnp.where(place[:, None], normal[None], 0)
     return carry._replace(
         working=_Working(x, jnp.where(place, length, 0), place, row),
@@ -256,7 +263,7 @@ def _stepped(task: _Task, carry: _Carry) -> _Carry:
     length = jnp.minimum(length, jnp.min(each))
     stuck = jnp.isinf(length)
     length = jnp.where(stuck, 0, length)
-    removed = _first_largest(-each) & ~finished
+    removed = first_largest(-each) & ~finished
     multipliers = jnp.where(members, jnp.maximum(multipliers - length * shares, 0), multipliers)
     moved = _Working(
         x - jnp.where(free, length, 0) * rest,
@@ -305,7 +312,7 @@ def _without(task: _Task, carry: _Carry, guilty: jax.Array) -> _Carry:
     """Begin again without the oldest of the half-spaces that contradict each other."""
     guilty = guilty[: task.size]
     older = guilty & (task.ages < task.t)
-    oldest = _first_largest(jnp.where(older, -task.ages, -task.t)) & older
+    oldest = first_largest(jnp.where(older, -task.ages, -task.t)) & older
     left_out = jnp.where(jnp.any(older), oldest, guilty)
     return carry._replace(
         working=task.begun(),
@@ -326,11 +333,6 @@ def _skipped(task: _Task, carry: _Carry) -> _Carry:
         steps=carry.steps + 1,
         done=jnp.any(carry.adding & ~task.own),
     )
-
-
-def _first_largest(values: jax.Array) -> jax.Array:
-    """A mask of the first largest entry."""
-    return lax.iota(jnp.int32, values.shape[0]) == place_of_largest(values)
 
 
 def _products(rows: jax.Array, x: jax.Array) -> jax.Array:
