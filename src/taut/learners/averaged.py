@@ -31,12 +31,22 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.feedback import Batched, Feedback, Noisy
 from ..problem.rounds import Round, RoundSeen, with_jacobian
-from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass, sizes
+from .base import (
+    BASE,
+    Assumes,
+    Guarantee,
+    Learner,
+    Setting,
+    first_round,
+    learner_dataclass,
+    sizes,
+    with_excess,
+)
 from .card import ROOT, Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
 from .half_space.method import HalfSpace
 from .protocols import is_random, multiplier_of, seeded
-from .schedules import Constant, check_non_negative
+from .schedules import Constant
 from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
 
 ROWS = ("affine", "smooth", "convex")
@@ -100,9 +110,9 @@ class Averaged(Learner):
 
     learner: Learner
     horizon: Any
-    sigma: Any = None
-    gradient_sigma: Any = 0.0
-    smoothness: Any = None
+    sigma: NonNegative | None = None
+    gradient_sigma: NonNegative = 0.0
+    smoothness: NonNegative | None = None
     block: Any = 1
     rows: str = field(default="affine", metadata={"static": True})
 
@@ -113,9 +123,7 @@ class Averaged(Learner):
                 "builds it"
             )
         arguments.one_of("rows", self.rows, ROWS)
-        for name in ("sigma", "gradient_sigma", "smoothness"):
-            if getattr(self, name) is not None:
-                check_non_negative(name, getattr(self, name))
+        super().__post_init__()
         if isinstance(self.block, (complex, float, int, str)):
             object.__setattr__(self, "block", arguments.count("block", self.block))
         if isinstance(self.horizon, (complex, float, int, str)):
@@ -230,10 +238,19 @@ class Averaged(Learner):
         """Errors of constraint values are covered if sigma is given; those of gradients for affine
         rows."""
         why = self._unproven()
-        if why:
+        if why or (isinstance(feedback, Batched) and feedback.exact):
             return why
+        rows, inside = f'the guarantees of Averaged with rows="{self.rows}"', self.learner
+        sigma, slope_sigma = float(self.sigma or 0.0), float(self.gradient_sigma)
         if isinstance(feedback, Batched):
-            return self._uncovered_batches(feedback)
+            if self.rows != "affine":
+                return f"{rows} need exact gradients, which minibatches do not have"
+            if slope_sigma == 0 or sigma == 0:
+                return (
+                    "minibatches have noisy values and gradients: give sigma=... and "
+                    "gradient_sigma=..., both above 0"
+                )
+            return ""
         if not isinstance(feedback, Noisy):
             return (
                 "the guarantees of Averaged cover full information and noise, not "
@@ -242,106 +259,69 @@ class Averaged(Learner):
         if feedback.loss_gradients is not None:
             return "the guarantees of Averaged need exact gradients of the loss"
         if feedback.gradients is not None and self.rows != "affine":
-            return (
-                f'the guarantees of Averaged with rows="{self.rows}" need exact gradients of the '
-                "constraints"
-            )
+            return f"{rows} need exact gradients of the constraints"
         values = 0.0 if feedback.values is None else feedback.values.sigma
         slopes = 0.0 if feedback.gradients is None else feedback.gradients.sigma
-        if slopes is not None and slopes > float(self.gradient_sigma) * (1 + 1e-9):
-            return (
-                f"its gradient_sigma = {float(self.gradient_sigma):g} is below that of the noise, "
-                f"{slopes:g}"
-            )
+        if slopes is not None and slopes > slope_sigma * (1 + 1e-9):
+            return f"its gradient_sigma = {slope_sigma:g} is below that of the noise, {slopes:g}"
         if slopes is not None and values is not None:
-            needed = math.hypot(values, slopes * float(getattr(self.learner, "diameter", 0.0)))
-            if needed > float(self.sigma) * (1 + 1e-9):
-                return f"its sigma = {float(self.sigma):g} is below that of the noise, {needed:g}"
-        return ""
-
-    def _uncovered_batches(self, feedback: Batched) -> str:
-        if feedback.exact:
-            return ""
-        if self.rows != "affine":
-            return (
-                f'the guarantees of Averaged with rows="{self.rows}" need exact gradients, which '
-                "minibatches do not have"
-            )
-        if float(self.gradient_sigma) == 0 or float(self.sigma) == 0:
-            return (
-                "minibatches have noisy values and gradients: give sigma=... and "
-                "gradient_sigma=..., both above 0"
-            )
+            needed = math.hypot(values, slopes * float(getattr(inside, "diameter", 0.0)))
+            if needed > sigma * (1 + 1e-9):
+                return f"its sigma = {sigma:g} is below that of the noise, {needed:g}"
         return ""
 
     def _unproven(self) -> str:
         """Why nothing is proven for these parameters; empty if something is."""
-        inner = self.learner
+        inside = self.learner
         if self.sigma is None:
             return "sigma is estimated from residuals, for which no bound is proven; give sigma=..."
         if (
-            not isinstance(inner, HalfSpace)
-            or inner.memory
-            or inner.rows != "all"
-            or inner.sweeps is not None
+            not isinstance(inside, HalfSpace)
+            or inside.memory
+            or inside.rows != "all"
+            or inside.sweeps is not None
         ):
             return (
                 "the learner inside Averaged must be HalfSpace with memory=0, sweeps=None, "
                 "rows='all'"
             )
-        return (
-            "the learner inside Averaged must have no margin of its own"
-            if float(inner.margin)
-            else ""
-        )
+        return "the learner inside Averaged must have no margin of its own" if inside.margin else ""
 
+    def _unproven_for(self, setting: Setting, horizon: int) -> str:
+        """Why nothing is proven for this problem and horizon."""
+        if why := self._unproven():
+            return why
+        if setting.constants.constraint_count == 1 and not getattr(self.learner, "joint", False):
+            return "with one constraint the last projection must be joint: expected joint=True"
+        if not setting.constraints_fixed:
+            return "the constraints must be the same in every round"
+        if self.rows == "affine" and not setting.constraints_affine:
+            return "the constraints are not known to be affine; use rows='smooth' or rows='convex'"
+        if horizon > float(self.horizon):
+            return f"the margins are for {float(self.horizon):g} rounds"
+        return ""
+
+    @with_excess
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield N1, N2 or N3, according to the rows."""
         number = ROWS.index(self.rows) + 1
-        source = (
-            f"averaged, N{number} (probability 1 - "
-            f"{4 if self.rows == 'smooth' or self.gradient_sigma else 2}/T)"
-        )
-        why, inner = self._unproven(), self.learner
-        if (
-            not why
-            and setting.constants.constraint_count == 1
-            and not getattr(inner, "joint", False)
-        ):
-            why = "with one constraint the last projection must be joint: expected joint=True"
-        if not why and not setting.constraints_fixed:
-            why = "the constraints must be the same in every round"
-        if not why and self.rows == "affine" and not setting.constraints_affine:
-            why = "the constraints are not known to be affine; use rows='smooth' or rows='convex'"
-        if not why and horizon > float(self.horizon):
-            why = f"the margins are for {float(self.horizon):g} rounds"
-        if why:
+        lost = 4 if self.rows == "smooth" or self.gradient_sigma else 2
+        source = f"averaged, N{number} (probability 1 - {lost}/T)"
+        if why := self._unproven_for(setting, horizon):
             yield Guarantee.none("regret", source, why)
             yield Guarantee.none("violation", source, why)
             return
         held = int(self.block)
-        blocks = -(-horizon // held)
         here = setting if held == 1 else replace(setting, observed=None)
         rows = here.constants.with_values(half_spaces=None)  # estimated rows are others
-        promised = list(
-            inner.guarantees(replace(here, constraints_fixed=False, constants=rows), blocks)
-        )
-        for guarantee in promised:
+        here = replace(here, constraints_fixed=False, constants=rows)
+        for guarantee in self.learner.guarantees(here, -(-horizon // held)):
             if guarantee.quantity == "regret":
                 yield self._also(guarantee, source, guarantee.bound and held * guarantee.bound)
-        if self.rows == "convex":
-            for guarantee in promised:
-                if guarantee.quantity == "violation":
-                    yield from self._violation(
-                        self._also(guarantee, source, self._in_blocks(guarantee, setting, horizon))
-                    )
-        else:
-            yield from self._violation(self._of_estimates(source, setting, horizon))
-
-    def _violation(self, guarantee: Guarantee) -> Iterator[Guarantee]:
-        yield guarantee
-        if guarantee.bound is not None:
-            yield guarantee.become("excess")  # a signed sum is never above the clipped one
+            if guarantee.quantity == "violation" and self.rows == "convex":
+                yield self._also(guarantee, source, self._in_blocks(guarantee, setting, horizon))
+        if self.rows != "convex":
+            yield self._of_estimates(source, setting, horizon)
 
     def _assumes(self) -> tuple[str, ...]:
         affine = (Assumes.AFFINE_CONSTRAINTS,) if self.rows == "affine" else ()
@@ -350,12 +330,8 @@ class Averaged(Learner):
     def _also(self, guarantee: Guarantee, source: str, bound: float | None) -> Guarantee:
         """A guarantee of the learner inside, with the assumptions that averaging adds."""
         rests = tuple(dict.fromkeys((*guarantee.assumptions, *map(str, self._assumes()))))
-        return replace(
-            guarantee,
-            source=source,
-            bound=bound,
-            assumptions=rests if guarantee.bound is not None else (),
-        )
+        rests = rests if guarantee.bound is not None else ()
+        return replace(guarantee, source=source, bound=bound, assumptions=rests)
 
     def _of_estimates(self, source: str, setting: Setting, horizon: int) -> Guarantee:
         """The violation by N1 or N2."""
@@ -374,37 +350,33 @@ class Averaged(Learner):
         several = known.constraint_count != 1
         slope = (known.constraint_lipschitz or 0.0) if several else 0.0
         needs = ("constraint_lipschitz",) if several else ()
-        numbers: dict[str, Any] = {
-            "horizon": horizon,
-            "sigma": self._scale(horizon, known.constraint_count or 1),
-            "initial_violation": start,
-        }
+        evaluate = partial(
+            setting.evaluate,
+            "violation",
+            source=source,
+            assumptions=self._assumes(),
+            horizon=horizon,
+            sigma=self._scale(horizon, known.constraint_count or 1),
+            initial_violation=start,
+        )
         if not smooth:
-            return setting.evaluate(
-                "violation",
+            return evaluate(
                 averaged_violation,
-                source,
-                needs,
-                self._assumes(),
+                needs=needs,
                 gradient_sigma=float(self.gradient_sigma),
                 size=setting.size,
                 radius=setting.diameter,
                 left_over=LEFT_OVER * slope * setting.diameter,
-                **numbers,
             )
         assert isinstance(eta, Constant)
-        return setting.evaluate(
-            "violation",
+        return evaluate(
             averaged_smooth_violation,
-            source,
-            (*needs, "constraint_smoothness", "loss_lipschitz"),
-            self._assumes(),
+            needs=(*needs, "constraint_smoothness", "loss_lipschitz"),
             constraint_smoothness=bend,
             longest=float(eta.value) * (known.loss_lipschitz or 0.0),
             rate=float(self.horizon) ** (-2 / 3),
             several=several,
             constraint_lipschitz=slope,
-            **numbers,
         )
 
     def _in_blocks(self, guarantee: Guarantee, setting: Setting, horizon: int) -> float | None:

@@ -35,10 +35,19 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.feedback import Bandit, Feedback
 from ..problem.rounds import Round, RoundSeen, with_jacobian
-from .base import BASE, Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
+from .base import (
+    BASE,
+    Assumes,
+    Guarantee,
+    Learner,
+    Setting,
+    first_round,
+    learner_dataclass,
+    with_excess,
+)
 from .card import Card, Growth
 from .half_space.method import HalfSpace
-from .schedules import Constant, check_positive
+from .schedules import Constant
 from .theorem import Count, NonNegative, Positive, formula
 
 
@@ -87,9 +96,9 @@ class _BanditLearner(Learner):
     """What both kinds have in common."""
 
     learner: Learner
-    delta: Any
-    penalty: Any
-    inner_radius: Any
+    delta: Positive
+    penalty: Positive
+    inner_radius: Positive
     centre: Any
     count: ClassVar[int]
     """The number of points per round."""
@@ -100,8 +109,7 @@ class _BanditLearner(Learner):
                 f"learner: got {self.learner!r}; expected a learner, as "
                 f"{type(self).__name__}.tuned builds it"
             )
-        for name in ("delta", "penalty", "inner_radius"):
-            check_positive(name, getattr(self, name))
+        super().__post_init__()
         if isinstance(self.centre, (str, complex)) or not np.all(np.isfinite(self.centre)):
             raise TypeError(
                 f"centre: got {arguments.shown(self.centre)}; expected a point of the domain"
@@ -175,6 +183,7 @@ class _BanditLearner(Learner):
             )
         return ""
 
+    @with_excess
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield B1 or B2 for a constant step: bounds on expectations."""
         source = f"{type(self).__name__}, B{3 - self.count}"
@@ -210,7 +219,7 @@ class _BanditLearner(Learner):
             second_moment=moment,
         )
         yield regret
-        violation = setting.evaluate(
+        yield setting.evaluate(
             "violation",
             bandit_expected_violation,
             source,
@@ -221,9 +230,6 @@ class _BanditLearner(Learner):
             regret=regret.bound,
             penalty=penalty,
         )
-        yield violation
-        if violation.bound is not None:
-            yield violation.become("excess")
 
 
 @learner_dataclass

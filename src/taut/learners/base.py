@@ -9,8 +9,8 @@ import functools
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
@@ -25,6 +25,7 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .protocols import RequestFirst
+from .schedules import as_schedule, check_non_negative, check_positive
 from .theorem import OutsideTheorem, error_bound_from_slater, path_cost
 
 QUANTITIES = ("regret", "violation", "squared violation", "peak violation", "excess")
@@ -75,6 +76,14 @@ def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+_CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "Positive": check_positive,
+    "NonNegative": check_non_negative,
+    "Schedule": as_schedule,
+}
+"""For each annotation of a learner's field, the check, which returns the value."""
+
+
 class State(NamedTuple):
     """The state of a learner without multipliers."""
 
@@ -102,6 +111,8 @@ class Learner(ABC):
     use the decorator `taut.learner_dataclass`.
 
     A learner may offer more, such as an answer to announced constraints: see `protocols.py`.
+
+    Fields that are annotated as `Positive`, `NonNegative` or `Schedule` are checked to be that.
     """
 
     request_first: ClassVar[bool] = False
@@ -118,6 +129,13 @@ class Learner(ABC):
                 and "constants" in inspect.signature(value.__func__).parameters
             ):
                 setattr(cls, name, classmethod(_with_constants(value.__func__)))
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # every subclass is a dataclass
+            check, _, optional = str(field.type).partition(" | ")
+            value = getattr(self, field.name)
+            if check in _CHECKS and not (value is None and optional == "None"):
+                object.__setattr__(self, field.name, _CHECKS[check](field.name, value))
 
     @property
     def side_by_side(self) -> bool:
@@ -221,15 +239,24 @@ class Guarantee:
         self, quantity: str, bound: float | None = None, source: str | None = None
     ) -> Guarantee:
         """Return what this guarantee implies for another quantity, with the same assumptions."""
-        return Guarantee(
-            quantity,
-            self.bound if bound is None else bound,
-            source or self.source,
-            self.assumptions,
-            self.reason,
-            self.expected,
-            self.moving,
-        )
+        bound = self.bound if bound is None else bound
+        return replace(self, quantity=quantity, bound=bound, source=source or self.source)
+
+
+def with_excess(
+    guarantees: Callable[[Any, Setting, int], Iterable[Guarantee]],
+) -> Callable[[Any, Setting, int], Iterator[Guarantee]]:
+    """Make the method `guarantees` of a learner yield its bounds on the violation for the excess
+    too: a signed sum is never above the clipped one."""
+
+    @functools.wraps(guarantees)
+    def yielded(learner: Any, setting: Setting, horizon: int) -> Iterator[Guarantee]:
+        for guarantee in guarantees(learner, setting, horizon):
+            yield guarantee
+            if guarantee.quantity == "violation":
+                yield guarantee.become("excess")
+
+    return yielded
 
 
 def smallest(guarantees: Iterable[Guarantee]) -> dict[str, Guarantee]:

@@ -36,7 +36,7 @@ from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
 from .card import THREE_QUARTERS, Card, Growth
-from .schedules import check_positive, concrete
+from .schedules import concrete
 from .theorem import (
     Count,
     NonNegative,
@@ -80,13 +80,12 @@ class BlockFrankWolfe(Learner):
     iterates: Jaggi, ICML 2013, Theorem 2.
     """
 
-    eta: Any
-    feasibility: Any
+    eta: Positive
+    feasibility: Positive
     block: Any
 
     def __post_init__(self) -> None:
-        check_positive("eta", self.eta)
-        check_positive("feasibility", self.feasibility)
+        super().__post_init__()
         if (block := concrete("block", self.block, "a whole number of at least 2")) is not None:
             arguments.count("block", block, least=2)
 

@@ -44,7 +44,7 @@ from .base import (
     sizes,
 )
 from .card import ROOT, WITH_SLATER, Card, Growth
-from .schedules import InverseRoot, Schedule, as_schedule, check_positive
+from .schedules import InverseRoot, Schedule
 from .theorem import (
     Count,
     NonNegative,
@@ -85,12 +85,7 @@ class BoundedGame(Learner):
 
     eta: Schedule | Any
     mu: Schedule | Any
-    limit: Any
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", as_schedule("eta", self.eta))
-        object.__setattr__(self, "mu", as_schedule("mu", self.mu))
-        check_positive("limit", self.limit)
+    limit: Positive
 
     @classmethod
     def tuned(cls, constants: Constants, domain: Domain | None = None) -> BoundedGame:

@@ -25,21 +25,22 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import clipped_bounds as bounds
-from .base import BASE, Guarantee, Learner, Setting, State, first_round, learner_dataclass
+from .base import (
+    BASE,
+    Guarantee,
+    Learner,
+    Setting,
+    State,
+    first_round,
+    learner_dataclass,
+    with_excess,
+)
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .clipped_parameters import optimal_parameters
 from .doubling import Doubling
 from .protocols import StepsFromDecision
-from .schedules import (
-    Constant,
-    Inverse,
-    InverseRoot,
-    PowerLaw,
-    Schedule,
-    as_schedule,
-    check_positive,
-)
-from .theorem import peak_from_squared
+from .schedules import Constant, Inverse, InverseRoot, PowerLaw, Schedule
+from .theorem import Positive, peak_from_squared
 
 RULES = ("scale-aware", "paper", "bound-optimal")
 
@@ -71,11 +72,7 @@ class ClippedOGD(StepsFromDecision, Learner):
     """
 
     eta: Schedule | Any
-    sigma: Any
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", as_schedule("eta", self.eta))
-        check_positive("sigma", self.sigma)
+    sigma: Positive
 
     @classmethod
     def tuned(
@@ -167,6 +164,7 @@ class ClippedOGD(StepsFromDecision, Learner):
         feasibility = pull(jnp.maximum(excess, 0) * (1 / sigma))  # eta_t * sum_i lambda_i d[g_i]_+
         return State(round.project(x - eta * round.gradient(x) - feasibility), t + 1)
 
+    @with_excess
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield Theorem 1 or 2 for these parameters, and what follows from an error bound or a
         smooth constraint."""
@@ -211,8 +209,6 @@ class ClippedOGD(StepsFromDecision, Learner):
             if guarantee.quantity == "squared violation" and guarantee.bound is not None:
                 peak = peak_from_squared(squared_violation=guarantee.bound)
                 yield guarantee.become("peak violation", peak, f"{guarantee.source}, square root")
-            if guarantee.quantity == "violation":
-                yield guarantee.become("excess")  # a signed sum is never above the clipped one
 
     def multiplier(self, state: State, round: Round) -> jax.Array:
         """Return lambda_t = [g(x_t)]_+ / (sigma eta_t), also for t = 1, for which the paper does

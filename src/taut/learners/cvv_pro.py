@@ -24,7 +24,7 @@ from ..problem.rounds import Round
 from .base import Learner, State, first_round, learner_dataclass, sizes
 from .card import Card
 from .protocols import StepsFromDecision
-from .schedules import check_positive
+from .theorem import Positive
 
 PASSES = 200
 """Passes over the multipliers at most."""
@@ -49,10 +49,7 @@ class CVVPro(StepsFromDecision, Learner):
     CVVPro(rate=1.0)
     """
 
-    rate: Any
-
-    def __post_init__(self) -> None:
-        check_positive("rate", self.rate)
+    rate: Positive
 
     @classmethod
     def tuned(cls, constants: Constants, domain: Domain | None = None) -> CVVPro:

@@ -32,7 +32,6 @@ from ..problem.rounds import Round
 from .base import Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
 from .card import ROOT, WITH_SLATER, Card, Growth
 from .protocols import StepsFromDecision
-from .schedules import check_positive
 from .theorem import (
     Count,
     NonNegative,
@@ -69,12 +68,8 @@ class DriftPlusPenalty(StepsFromDecision, Learner):
     DriftPlusPenalty(penalty=100.0, proximity=10000.0)
     """
 
-    penalty: Any
-    proximity: Any
-
-    def __post_init__(self) -> None:
-        check_positive("penalty", self.penalty)
-        check_positive("proximity", self.proximity)
+    penalty: Positive
+    proximity: Positive
 
     @classmethod
     def tuned(cls, constants: Constants, horizon: int) -> DriftPlusPenalty:

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,6 @@ from ..problem.constants import Constants
 from ..problem.rounds import Round
 from .base import Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
 from .card import NONE, Card, Growth
-from .schedules import check_positive
 from .theorem import Count, NonNegative, Positive, formula
 
 NEEDS = ("loss_range", "constraint_range", "constraint_count", "slater")
@@ -89,12 +88,8 @@ class DualMirror(Learner):
     >>> player.observe()
     """
 
-    eta: Any
-    horizon: Any
-
-    def __post_init__(self) -> None:
-        check_positive("eta", self.eta)
-        check_positive("horizon", self.horizon)
+    eta: Positive
+    horizon: Positive
 
     @classmethod
     def tuned(cls, constants: Constants, horizon: int) -> DualMirror:

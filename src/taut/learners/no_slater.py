@@ -14,7 +14,7 @@ clipped, so Q may be negative.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,8 @@ from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
 from .card import Card, Growth
-from .schedules import check_positive
 from .surrogate import largest_exponent
+from .theorem import Positive
 
 LOWEST_EXPONENT, LEAST_WEIGHT = -50.0, 1e-12
 """The exponent and the weight are kept above these: with scaled parameters Q falls so far that phi
@@ -67,15 +67,11 @@ class NoSlater(Learner):
     code.
     """
 
-    constraint_range: Any
-    constraint_lipschitz: Any
-    diameter: Any
-    gain: Any = 1.0
-    regulariser: Any = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("constraint_range", "constraint_lipschitz", "diameter", "gain", "regulariser"):
-            check_positive(name, getattr(self, name))
+    constraint_range: Positive
+    constraint_lipschitz: Positive
+    diameter: Positive
+    gain: Positive = 1.0
+    regulariser: Positive = 1.0
 
     @classmethod
     def tuned(

@@ -30,7 +30,7 @@ from .base import (
 )
 from .card import LOGARITHM, ROOT, Card
 from .protocols import StepsFromDecision
-from .schedules import Constant, Inverse, InverseRoot, Schedule, as_schedule
+from .schedules import Constant, Inverse, InverseRoot, Schedule
 from .theorem import Count, NonNegative, Positive, Power, Steps, diameter_of, formula
 
 
@@ -60,7 +60,7 @@ class ProjectedOGD(StepsFromDecision, Learner):
     feasible: Domain
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", as_schedule("eta", self.eta))
+        super().__post_init__()
         _checked(self.feasible)
 
     @classmethod

@@ -11,7 +11,7 @@ and then projects.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from ..problem.rounds import Round
 from .base import Learner, first_round, largest_row, learner_dataclass, sizes
 from .card import Card
 from .protocols import StepsFromDecision
-from .schedules import check_positive
+from .theorem import Positive
 
 GROWTH = 0.6
 """gamma_t = t^0.6."""
@@ -56,10 +56,7 @@ class Recoo(StepsFromDecision, Learner):
     Recoo(scale=1.0)
     """
 
-    scale: Any
-
-    def __post_init__(self) -> None:
-        check_positive("scale", self.scale)
+    scale: Positive
 
     @classmethod
     def tuned(cls, constants: Constants, domain: Domain | None = None) -> Recoo:

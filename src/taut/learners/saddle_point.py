@@ -29,10 +29,19 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import BASE, Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
+from .base import (
+    BASE,
+    Guarantee,
+    Learner,
+    MultiplierState,
+    Setting,
+    first_round,
+    learner_dataclass,
+    with_excess,
+)
 from .card import ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .protocols import StepsFromDecision
-from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, as_schedule, power
+from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, power
 from .theorem import (
     Count,
     NonNegative,
@@ -78,8 +87,7 @@ class SaddlePoint(StepsFromDecision, Learner):
     clipped: bool = field(default=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        for name in ("eta", "mu", "theta"):
-            object.__setattr__(self, name, as_schedule(name, getattr(self, name)))
+        super().__post_init__()
         arguments.flag("clipped", self.clipped)
 
     @classmethod
@@ -169,30 +177,26 @@ class SaddlePoint(StepsFromDecision, Learner):
             x_next, t + 1, jnp.maximum(weight + mu * (excess - theta * weight), 0)
         )
 
+    @with_excess
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the theorem of Mahdavi et al. or of Jenatton et al. that covers these schedules, or
         say why none does."""
         eta, mu, theta = (schedule.power_law() for schedule in (self.eta, self.mu, self.theta))
-        promised: list[Guarantee] = []
         if (
             eta is not None
             and mu is not None
             and theta is not None
             and eta.beta == mu.beta == theta.beta == 0
         ):
-            promised += self._mahdavi(eta.scale, mu.scale, theta.scale, setting, horizon)
+            yield from self._mahdavi(eta.scale, mu.scale, theta.scale, setting, horizon)
         elif theta is not None and theta.shift == 0 and self.mu == Reciprocal(self.theta, 1.0):
-            promised += self._jenatton(eta, theta, setting, horizon)
+            yield from self._jenatton(eta, theta, setting, horizon)
         else:
             why = (
                 "the steps are neither constant with eta = mu, nor powers of t with mu_t = 1 / "
                 "(theta_t (t + 1))"
             )
-            promised.append(Guarantee.none("regret", "Mahdavi et al., Jenatton et al.", why))
-        yield from promised
-        for guarantee in promised:
-            if guarantee.quantity == "violation":
-                yield guarantee.become("excess")  # a signed sum is never above the clipped one
+            yield Guarantee.none("regret", "Mahdavi et al., Jenatton et al.", why)
 
     def _mahdavi(
         self, eta: float, mu: float, theta: float, setting: Setting, horizon: int

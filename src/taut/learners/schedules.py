@@ -243,17 +243,19 @@ def as_schedule(name: str, value: Any) -> Any:
     return value if _is_placeholder(value) else Constant(value)
 
 
-def check_positive(name: str, value: Any, expected: str = "a positive number") -> None:
-    """Refuse parameters that are not positive, where they are concrete: inside a trace there is
-    nothing to check."""
+def check_positive(name: str, value: Any, expected: str = "a positive number") -> Any:
+    """Return a parameter, refused if it is not positive; inside a trace there is nothing to
+    check."""
     if (number := concrete(name, value, expected)) is not None:
         arguments.positive(name, number)
+    return value
 
 
-def check_non_negative(name: str, value: Any) -> None:
-    """Refuse parameters that are negative, where they are concrete."""
+def check_non_negative(name: str, value: Any) -> Any:
+    """Return a parameter, refused if it is negative."""
     if (number := concrete(name, value, "a number that is not negative")) is not None:
         arguments.non_negative(name, number)
+    return value
 
 
 def _check_shift(shift: Any) -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,6 @@ from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
 from .card import THREE_QUARTERS, Card
-from .schedules import check_positive
 from .theorem import Count, NonNegative, Positive, formula_of
 
 NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
@@ -75,15 +74,14 @@ class StepExperts(Learner):
     Reference: the mixture is that of Zhang, Lu & Zhou, NeurIPS 2018, around the half-space step.
     """
 
-    eta: Any
-    rate: Any
-    penalty: Any
+    eta: Positive
+    rate: Positive
+    penalty: Positive
     count: int = field(default=1, metadata={"static": True})
     cuts: bool = field(default=True, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        for name in ("eta", "rate", "penalty"):
-            check_positive(name, getattr(self, name))
+        super().__post_init__()
         object.__setattr__(self, "count", arguments.count("count", self.count))
         arguments.flag("cuts", self.cuts)
 

@@ -47,6 +47,7 @@ from .base import (
     largest_row,
     learner_dataclass,
     sizes,
+    with_excess,
 )
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .schedules import check_positive
@@ -114,19 +115,18 @@ class SurrogateState(NamedTuple):
 class _AdaGrad(Learner):
     """What the methods with AdaGrad steps share: the surrogate's parameters and its gradient."""
 
-    penalty: Any
+    penalty: Positive
     potential: Potential
-    loss_scale: Any
-    constraint_scale: Any
-    diameter: Any
+    loss_scale: Positive
+    constraint_scale: Positive
+    diameter: Positive
 
     def __post_init__(self) -> None:
         if not isinstance(self.potential, Potential):
             raise TypeError(
                 f"potential: got {arguments.shown(self.potential)}; expected a potential"
             )
-        for name in ("penalty", "loss_scale", "constraint_scale", "diameter"):
-            check_positive(name, getattr(self, name))
+        super().__post_init__()
 
     @classmethod
     def tuned(
@@ -226,6 +226,7 @@ class Surrogate(_AdaGrad):
         move = _adagrad(self.diameter, squares) * slope
         return SurrogateState(round.project(x - move), t + 1, queue, squares)
 
+    @with_excess
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds that follow from the potential."""
         evaluate = partial(
@@ -239,16 +240,13 @@ class Surrogate(_AdaGrad):
         if isinstance(self.potential, ExponentialPotential):
             source, rate = "Sinha & Vaze, sharpened", float(self.potential.rate)
             yield evaluate("regret", surrogate_regret, source, rate=rate)
-            violation = evaluate("violation", surrogate_violation, source, rate=rate)
+            yield evaluate("violation", surrogate_violation, source, rate=rate)
         elif isinstance(self.potential, QuadraticPotential):
             source = "quadratic potential"
             yield evaluate("regret", anytime_surrogate_regret, source)
-            violation = evaluate("violation", anytime_surrogate_violation, source)
+            yield evaluate("violation", anytime_surrogate_violation, source)
         else:
             yield Guarantee.none("regret", "surrogate", f"no bound is known for {self.potential!r}")
-            return
-        yield violation
-        yield violation.become("excess")  # a signed sum is never above the clipped one
 
 
 class QueueState(NamedTuple):
@@ -275,12 +273,8 @@ class StrongSurrogate(Learner):
     surrogate; dividing by H alone, as the listing reads, loses the logarithmic regret.
     """
 
-    penalty: Any
-    strong_convexity: Any
-
-    def __post_init__(self) -> None:
-        check_positive("penalty", self.penalty)
-        check_positive("strong_convexity", self.strong_convexity)
+    penalty: Positive
+    strong_convexity: Positive
 
     @classmethod
     def tuned(cls, constants: Constants, horizon: int) -> StrongSurrogate:
@@ -306,6 +300,7 @@ class StrongSurrogate(Learner):
         step = 1 / (penalty * modulus * t.astype(x.dtype))
         return QueueState(round.project(x - step * slope), t + 1, queue)
 
+    @with_excess
     def guarantees(self, setting: Setting, horizon: int) -> Iterator[Guarantee]:
         """Yield the bounds for losses that are at least as strongly convex as the step assumes."""
         source, modulus = "Sinha & Vaze, strongly convex", float(self.strong_convexity)
@@ -321,9 +316,7 @@ class StrongSurrogate(Learner):
             strong_convexity=modulus,
         )
         yield evaluate("regret", strong_surrogate_regret)
-        violation = evaluate("violation", strong_surrogate_violation)
-        yield violation
-        yield violation.become("excess")
+        yield evaluate("violation", strong_surrogate_violation)
 
     def multiplier(self, state: QueueState, round: Round) -> jax.Array:
         """Return 2 Q_t / V for the largest constraint if it is violated."""

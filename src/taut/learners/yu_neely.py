@@ -45,7 +45,6 @@ from .base import (
     learner_dataclass,
 )
 from .card import Card, Growth
-from .schedules import check_positive
 from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula, range_of_losses
 
 
@@ -74,13 +73,9 @@ class YuNeely(Learner):
     YuNeely(gain=2.0, proximity=4.0, norm=1.0)
     """
 
-    gain: Any
-    proximity: Any
-    norm: Any
-
-    def __post_init__(self) -> None:
-        for name in ("gain", "proximity", "norm"):
-            check_positive(name, getattr(self, name))
+    gain: Positive
+    proximity: Positive
+    norm: Positive
 
     @classmethod
     def tuned(

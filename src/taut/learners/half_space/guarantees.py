@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...engine import Array
-from ..base import BASE, Assumes, Guarantee, Setting
+from ..base import BASE, Assumes, Guarantee, Setting, with_excess
 from ..schedules import AdaGradNorm
 from ..theorem import OutsideTheorem, tightening_cost
 from . import bounds
@@ -44,6 +44,7 @@ class _Rule:
     """Assumptions of the bound on regret alone."""
 
 
+@with_excess
 def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[Guarantee]:
     """Yield one entry per theorem and quantity."""
     rule = _rule(learner, setting, horizon)
@@ -62,10 +63,7 @@ def guarantees(learner: HalfSpace, setting: Setting, horizon: int) -> Iterator[G
     if float(learner.margin) > 0:
         promised += _margin(learner, setting, rule)
     promised += [*_kept_cuts(learner, setting, horizon), *_all_cuts(learner, setting)]
-    for guarantee in promised:
-        yield guarantee
-        if guarantee.quantity == "violation":
-            yield guarantee.become("excess")  # a signed sum is never above the clipped one
+    yield from promised
 
 
 def _announced(promised: list[Guarantee], margin: float) -> Iterator[Guarantee]:
@@ -86,10 +84,7 @@ def _announced(promised: list[Guarantee], margin: float) -> Iterator[Guarantee]:
                 *(() if guarantee.quantity == "regret" else (Assumes.ANNOUNCED_HOLD,)),
             )
             rests = (*guarantee.assumptions, *map(str, more))
-            made = replace(guarantee, source=f"{guarantee.source} and A1", assumptions=rests)
-            yield made
-            if made.quantity == "violation":
-                yield made.become("excess")
+            yield replace(guarantee, source=f"{guarantee.source} and A1", assumptions=rests)
 
 
 def _rule(learner: HalfSpace, setting: Setting, horizon: int) -> _Rule | str:

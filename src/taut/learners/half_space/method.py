@@ -54,18 +54,8 @@ from ...problem.rounds import FullInformation, Round
 from ..base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
 from ..card import LOGARITHM, NONE, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from ..protocols import StepsFromDecision
-from ..schedules import (
-    CLIP,
-    AdaGradNorm,
-    Constant,
-    Inverse,
-    InverseRoot,
-    Schedule,
-    Slopes,
-    as_schedule,
-    check_non_negative,
-    check_positive,
-)
+from ..schedules import CLIP, AdaGradNorm, Constant, Inverse, InverseRoot, Schedule, Slopes
+from ..theorem import NonNegative, Positive
 from . import bounds, guarantees as half_space_guarantees
 from .announced import enforced
 from .cuts import Cuts, Rows, confirm, no_cuts, onto_cuts, remember
@@ -207,8 +197,8 @@ class HalfSpace(StepsFromDecision, Learner):
     """Whether rounds end with the exact projection where sweeps do not suffice."""
 
     eta: Schedule | Any
-    diameter: Any
-    margin: Any = 0.0
+    diameter: Positive
+    margin: NonNegative = 0.0
     memory: int | None = field(default=0, metadata={"static": True})
     sweeps: int | None = field(default=SWEEPS, metadata={"static": True})
     joint: bool = field(default=False, metadata={"static": True})
@@ -216,9 +206,7 @@ class HalfSpace(StepsFromDecision, Learner):
     life: int | None = field(default=None, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", as_schedule("eta", self.eta))
-        check_positive("diameter", self.diameter)
-        check_non_negative("margin", self.margin)
+        super().__post_init__()
         if self.memory is not None:
             object.__setattr__(self, "memory", arguments.count("memory", self.memory, 0))
         if self.sweeps is not None:
