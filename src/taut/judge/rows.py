@@ -109,7 +109,7 @@ def _corrected(case: Case, rows: tuple[Row, ...]) -> tuple[str, ...]:
         return ()
     correction = case.correction
     if case.advised is not None:
-        correction = case.advised.observed(case.run.horizon).correction
+        correction = case.advised.observed(case.run.horizon).learner.correction
     if correction == 0:
         return ()
     return (

@@ -136,12 +136,8 @@ class Advised(StepsFromDecision, Learner):
     hold: bool = field(default=True, metadata={"static": True})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         own: Any = self.learner
-        if not isinstance(own, Learner):
-            raise TypeError(
-                f"learner: got {arguments.shown(own)}; expected a taut learner, such as "
-                'taut.learner("half-space", problem)'
-            )
         if isinstance(own, (Advised, RequestFirst, PlaysPoints, Delayed)):
             raise TypeError(
                 f"learner: got {type(own).__name__}, whose decisions cannot be mixed with advice; "
@@ -303,18 +299,10 @@ class Advised(StepsFromDecision, Learner):
         """Yield C2 for the regret, and the bounds on violations that hold with advice, C3."""
         seen = setting.observed
         known = None if seen is None else seen.advice
+        own = None
         if seen is not None and known is not None:
-            seen = replace(
-                seen,
-                loss_slope=known.loss_slope,
-                squared_slopes=known.squared_slopes,
-                first_squared_slope=known.first_squared_slope,
-                clipped_slopes=known.clipped_slopes,
-                slopes=None,
-                correction=known.correction,
-                path=None,  # H9 is about the learner's own path
-            )
-        inner = replace(setting, observed=None if known is None else seen)
+            own = replace(known.learner, constraint_slope=seen.constraint_slope)
+        inner = replace(setting, observed=own)
         for guarantee in self.learner.guarantees(inner, horizon):
             if guarantee.bound is None:
                 yield guarantee

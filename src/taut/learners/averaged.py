@@ -117,13 +117,8 @@ class Averaged(Learner):
     rows: str = field(default="affine", metadata={"static": True})
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learner, Learner):
-            raise TypeError(
-                f"learner: got {self.learner!r}; expected a learner, as taut.Averaged.tuned(...) "
-                "builds it"
-            )
-        arguments.one_of("rows", self.rows, ROWS)
         super().__post_init__()
+        arguments.one_of("rows", self.rows, ROWS)
         if isinstance(self.block, (complex, float, int, str)):
             object.__setattr__(self, "block", arguments.count("block", self.block))
         if isinstance(self.horizon, (complex, float, int, str)):

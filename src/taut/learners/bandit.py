@@ -104,11 +104,6 @@ class _BanditLearner(Learner):
     """The number of points per round."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learner, Learner):
-            raise TypeError(
-                f"learner: got {self.learner!r}; expected a learner, as "
-                f"{type(self).__name__}.tuned builds it"
-            )
         super().__post_init__()
         if isinstance(self.centre, (str, complex)) or not np.all(np.isfinite(self.centre)):
             raise TypeError(

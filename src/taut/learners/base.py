@@ -76,10 +76,20 @@ def _with_constants(make: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def _learner(name: str, value: Any) -> Learner:
+    if not isinstance(value, Learner):
+        raise TypeError(
+            f"{name}: got {arguments.shown(value)}; expected a learner, such as "
+            'taut.learner("half-space", problem)'
+        )
+    return value
+
+
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "Positive": check_positive,
     "NonNegative": check_non_negative,
     "Schedule": as_schedule,
+    "Learner": _learner,
 }
 """For each annotation of a learner's field, the check, which returns the value."""
 
@@ -112,7 +122,8 @@ class Learner(ABC):
 
     A learner may offer more, such as an answer to announced constraints: see `protocols.py`.
 
-    Fields that are annotated as `Positive`, `NonNegative` or `Schedule` are checked to be that.
+    Fields that are annotated as `Positive`, `NonNegative`, `Schedule` or `Learner` are checked to
+    be that.
     """
 
     request_first: ClassVar[bool] = False
@@ -273,16 +284,12 @@ def smallest(guarantees: Iterable[Guarantee]) -> dict[str, Guarantee]:
 
 @dataclass(frozen=True)
 class ObservedAdvice:
-    """What a run with advisers observed at the decisions of its learner, which are not those that
-    were played, as in `Observed`."""
+    """What a run with advisers observed besides."""
 
     gap: float
     """Delta_{T-1} + Delta_T, by which the mixture is behind its best expert at most."""
-    loss_slope: float
-    squared_slopes: float
-    first_squared_slope: float
-    clipped_slopes: float = 0.0
-    correction: float = 0.0
+    learner: Observed
+    """At the decisions of the learner, which are not those that were played."""
 
 
 @dataclass(frozen=True)
@@ -314,7 +321,7 @@ class Observed:
     """What feasibility moves take off the bound on regret (docs/theory.md, H2): the smallest over
     seeds of the sum over rounds of m_t^2 / (2 eta_t)."""
     advice: ObservedAdvice | None = None
-    """What the learner observed at its own decisions, in a run with advisers."""
+    """In a run with advisers."""
 
 
 @dataclass(frozen=True)

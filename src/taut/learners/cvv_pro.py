@@ -65,13 +65,11 @@ class CVVPro(StepsFromDecision, Learner):
         """Step on the loss, then project on the velocity constraints of all rows that are not
         satisfied strictly."""
         x, t = state
-        values, pull, _ = round.constraints(x)
+        constraints = round.constraints(x)
+        values, slopes = constraints.values, constraints.jacobian()
         rate = jnp.asarray(self.rate, x.dtype)
         root = jnp.sqrt(t.astype(x.dtype))
         step = round.gradient(x) / (rate * root)
-        slopes = jax.vmap(pull)(jnp.eye(values.shape[0], dtype=x.dtype)).reshape(
-            values.shape[0], -1
-        )
         excess = values / root - jnp.sum(
             slopes * step.reshape(1, -1), axis=1
         )  # of the velocity constraints at y

@@ -66,10 +66,7 @@ class DelayTolerant(Learner):
     delay: int = field(metadata={"static": True})
 
     def __post_init__(self) -> None:
-        if not isinstance(self.learner, Learner):
-            raise TypeError(
-                f"learner: got {self.learner!r}; expected a learner, for example taut.learner(...)"
-            )
+        super().__post_init__()
         if self.learner.request_first:
             raise ValueError(
                 f"learner: got {self.learner!r}; expected one that decides before a round is "

@@ -9,7 +9,7 @@ are the differences between observed and predicted values; their mean square est
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,7 +48,7 @@ class Affine(NamedTuple):
     ) -> tuple[Affine, Estimated]:
         """Average what round t showed."""
         flat = x.reshape(-1)
-        slopes = gradients(observed, x)
+        slopes = observed.jacobian()
         weight = 1 / t.astype(x.dtype)
         predicted = self.slopes @ flat + self.intercepts
         squares = self.squares + (1 - weight) * jnp.square(observed.values - predicted) * (t > 1)
@@ -89,7 +89,7 @@ class Smooth(NamedTuple):
         The trapezoidal rule for a convex L-smooth function on a step of length h has an error of at
         most L h^2 / 8.
         """
-        flat, slopes = x.reshape(-1), gradients(observed, x)
+        flat, slopes = x.reshape(-1), observed.jacobian()
         move = flat - self.last
         weight = jnp.maximum(least, 1 / t.astype(x.dtype))
         predicted = self.values + (self.slopes + slopes) @ move / 2
@@ -134,14 +134,7 @@ class Held(NamedTuple):
         error = observed.values - self.values
         squares = self.squares + (1 - weight) * jnp.square(error) * (filled > 1)
         values = self.values + weight * error
-        slopes = self.slopes + weight * (gradients(observed, x) - self.slopes)
+        slopes = self.slopes + weight * (observed.jacobian() - self.slopes)
         mean = self.gradient + weight * (gradient - self.gradient)
         after = Held(values, slopes, mean, squares, filled)
         return after, Estimated(values, slopes, weight, jnp.zeros_like(values), squares), mean
-
-
-def gradients(observed: Linearisation, x: jax.Array) -> jax.Array:
-    """Return the gradients of all rows, (m, d)."""
-    count = observed.values.shape[0]
-    weights: Any = jnp.eye(count, dtype=x.dtype)
-    return jax.vmap(observed.pullback)(weights).reshape(count, -1)

@@ -35,6 +35,11 @@ class Linearisation(NamedTuple):
     pushforward: Callable[[jax.Array], jax.Array]
     """direction -> (<gradient g_i(x), direction>)_i, shape (m,)."""
 
+    def jacobian(self) -> jax.Array:
+        """Return the gradients of all constraints as rows, (m, d)."""
+        count, dtype = self.values.shape[0], self.values.dtype
+        return jax.vmap(self.pullback)(jnp.eye(count, dtype=dtype)).reshape(count, -1)
+
 
 class Parts(NamedTuple):
     """A linearisation whose m values lie in several arrays."""

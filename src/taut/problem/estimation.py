@@ -224,8 +224,7 @@ def _no_kinks(problem: Problem, points: jax.Array, data: Any, bend: float) -> bo
     """Whether gradients of pairs differ by no more than the sampled curvature explains."""
 
     def slopes(x: jax.Array, z: Any) -> jax.Array:
-        values, pull, _ = problem.constraints.linearise(x, z)
-        return jax.vmap(lambda w: pull(w).ravel())(jnp.eye(values.shape[0], dtype=values.dtype))
+        return problem.constraints.linearise(x, z).jacobian()
 
     rows = np.asarray(jax.vmap(lambda x: slopes(x, jax.tree.map(lambda a: a[0], data)))(points))
     flat = np.asarray(points).reshape(len(points), -1)

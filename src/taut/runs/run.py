@@ -15,7 +15,7 @@ from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import Array
 from ..extras import optional
 from ..learners import Learner
-from ..learners.base import ObservedAdvice
+from ..learners.base import Observed, ObservedAdvice
 from . import file as run_file, labels
 from .sample import Sample, sample_of_run
 from .totals import Totals
@@ -48,14 +48,14 @@ class AdviceFacts(NamedTuple):
     def observed(self, rounds: int) -> ObservedAdvice:
         """Return what bounds need after so many rounds, the worst over the seeds."""
         largest, total, first, excess = self.slopes.T
-        return ObservedAdvice(
-            float(self.gap.max()),
+        learner = Observed(
             float(largest.max()),
             float(total.max()),
             float(first.min()),
-            float(excess.max()),
-            least_sum(self.correction, rounds),
+            clipped_slopes=float(excess.max()),
+            correction=least_sum(self.correction, rounds),
         )
+        return ObservedAdvice(float(self.gap.max()), learner)
 
 
 def advice_facts(state: AdvisedState) -> AdviceFacts:

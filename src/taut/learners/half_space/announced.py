@@ -23,7 +23,7 @@ from ...problem.domains.base import finfo
 from ...problem.rounds import FullInformation
 from ...problem.streams import RoundData
 from ..base import first_round
-from .cuts import Rows
+from .cuts import Rows, linear_models
 from .projection import exact_projection, of_flat_points
 
 TIMES = 40
@@ -95,8 +95,8 @@ def _rows(x: jax.Array, round: FullInformation, room: jax.Array) -> tuple[Rows, 
 def relative_violation(x: jax.Array, round: FullInformation) -> jax.Array:
     """Return the largest violation at x, relative to the values that linear rows with these
     gradients have on the domain."""
-    values, pull, _ = round.constraints(x)
-    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
+    constraints = round.constraints(x)
+    values, slopes = constraints.values, constraints.jacobian()
     reach = jnp.max(jnp.abs(x)) + jnp.asarray(round.domain.diameter, x.dtype)
     size = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1)) * reach
     return jnp.max(jnp.where(values > 0, values, 0) / jnp.where(size > 0, size, 1))
@@ -104,12 +104,8 @@ def relative_violation(x: jax.Array, round: FullInformation) -> jax.Array:
 
 def rows_at(x: jax.Array, round: FullInformation) -> Rows:
     """Return the half-spaces of the announced constraints, linearised at x."""
-    values, pull, _ = round.constraints(x)
-    slopes = jax.vmap(lambda w: pull(w).reshape(-1))(jnp.eye(values.shape[0], dtype=values.dtype))
-    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
-    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
-    normals = slopes * scale[:, None]
-    return Rows(normals, jnp.sum(normals * x.reshape(-1)[None], axis=1) - values * scale)
+    constraints = round.constraints(x)
+    return linear_models(constraints.values, constraints.jacobian()).at(x.reshape(-1))
 
 
 def moved_back(y: jax.Array, round: FullInformation) -> jax.Array:

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from ...jaxpr.maxima import place_of_largest
+from ...jaxpr.maxima import first_largest, place_of_largest
 from ...problem.domains.base import finfo
 from . import lifetimes
 from .lifetimes import Lifetimes
@@ -69,6 +69,37 @@ class Rows(NamedTuple):
     """Unit vectors, (m, d); zeros where a gradient is zero."""
     offsets: jax.Array
     """(m,)."""
+
+
+class LinearModels(NamedTuple):
+    """The linear models of a round, divided by the norms of their gradients and flattened."""
+
+    normals: jax.Array
+    """Unit normals (n, d); zeros where a gradient is zero."""
+    distances: jax.Array
+    """(g_i(x_t) + rho) / |dg_i(x_t)|, the signed distance of x_t from the boundary of each
+    half-space."""
+
+    def at(self, x: jax.Array) -> Rows:
+        """The half-spaces of the models at x."""
+        return Rows(self.normals, jnp.sum(self.normals * x[None], axis=1) - self.distances)
+
+    def most_violated(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """A mask of the half-space whose boundary x_t exceeds most, its normal and its distance."""
+        normals, distances = self
+        if distances.shape[0] == 1:
+            return jnp.ones((1,), bool), normals[0], distances[0]
+        flat = jnp.all(normals == 0, axis=1)  # a gradient of zero is no half-space
+        first = first_largest(jnp.where(flat, -jnp.inf, distances))
+        weights = first.astype(distances.dtype)
+        return first, jnp.sum(weights[:, None] * normals, axis=0), jnp.sum(weights * distances)
+
+
+def linear_models(values: jax.Array, slopes: jax.Array) -> LinearModels:
+    """Return the linear models of constraints with these values and gradients, (n,) and (n, d)."""
+    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
+    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
+    return LinearModels(slopes * scale[:, None], values * scale)
 
 
 def no_cuts(memory: int, size: int, dtype: Any, life: int | None = None) -> Cuts:

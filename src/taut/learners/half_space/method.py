@@ -47,7 +47,7 @@ import numpy as np
 from jax import lax
 
 from ... import arguments
-from ...jaxpr.maxima import entry_of_largest, first_largest
+from ...jaxpr.maxima import entry_of_largest
 from ...problem.constants import Constants
 from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
@@ -58,7 +58,7 @@ from ..schedules import CLIP, AdaGradNorm, Constant, Inverse, InverseRoot, Sched
 from ..theorem import NonNegative, Positive
 from . import bounds, guarantees as half_space_guarantees
 from .announced import enforced
-from .cuts import Cuts, Rows, confirm, no_cuts, onto_cuts, remember
+from .cuts import Cuts, LinearModels, Rows, confirm, linear_models, no_cuts, onto_cuts, remember
 from .joint_projection import project_jointly
 from .lifetimes import LONGEST
 from .projection import of_flat_points
@@ -97,20 +97,6 @@ class HalfSpaceState(NamedTuple):
     correction: jax.Array
     """The sum of m_t^2 / (2 eta_t) over the rounds so far, which is subtracted from the bound on
     regret. m_t^2 is the sum of the squares of moves onto H_t and the domain."""
-
-
-class _Models(NamedTuple):
-    """The linear models of one round, divided by the norms of their gradients and flattened."""
-
-    normals: jax.Array
-    """Unit normals (n, d), n = 1 or the number of constraints; zeros where a gradient is zero."""
-    distances: jax.Array
-    """(g_i(x_t) + rho) / |dg_i(x_t)|, the signed distance of x_t from the boundary of each
-    half-space."""
-
-    def at(self, x: jax.Array) -> Rows:
-        """The half-spaces of the models at x."""
-        return Rows(self.normals, jnp.sum(self.normals * x[None], axis=1) - self.distances)
 
 
 def _cut_options(
@@ -372,7 +358,7 @@ class HalfSpace(StepsFromDecision, Learner):
         eta, length, slopes = self._eta(state, gradient)
         y = (x - length * gradient).reshape(-1)
         models = self._models(x, round, self.rows)
-        first, normal, distance = _most_violated(models)
+        first, normal, distance = models.most_violated()
         excess = distance + jnp.sum(normal * (y - start))  # of H_t at y
 
         if cuts is not None:
@@ -456,7 +442,7 @@ class HalfSpace(StepsFromDecision, Learner):
         of the learner's, if it violates there."""
         if state.cuts is None:
             return state
-        _, normal, distance = _most_violated(self._models(x, round, self.rows))
+        _, normal, distance = self._models(x, round, self.rows).most_violated()
         worth = (distance > 0) & (jnp.sum(normal * normal) > 0)
         flat, diameter = x.reshape(-1), jnp.asarray(self.diameter, x.dtype)
         cuts = remember(state.cuts, normal, distance, worth, flat, state.t, diameter, self.life)
@@ -492,7 +478,7 @@ class HalfSpace(StepsFromDecision, Learner):
         length, slopes = self.eta.with_gradient(state.slopes, gradient)
         return self.eta.after(slopes), length, slopes
 
-    def _models(self, x: jax.Array, round: Round, rows: str) -> _Models:
+    def _models(self, x: jax.Array, round: Round, rows: str) -> LinearModels:
         values, pull, _ = round.constraints(x)
         count = values.shape[0]
         if count == 1:
@@ -505,11 +491,7 @@ class HalfSpace(StepsFromDecision, Learner):
         # One after the other: side by side they are a matrix product, which no kernel contains.
         slopes = pull(weights[0])[None] if len(weights) == 1 else lax.map(pull, weights)
         slopes = slopes.reshape(len(weights), -1)
-        length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
-        scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
-        return _Models(
-            slopes * scale[:, None], (values + jnp.asarray(self.margin, x.dtype)) * scale
-        )
+        return linear_models(values + jnp.asarray(self.margin, x.dtype), slopes)
 
     @staticmethod
     def _confirms(x: jax.Array, round: Round) -> bool:
@@ -532,18 +514,6 @@ class _SweepsOnly(HalfSpace):
 
 def _square(move: jax.Array) -> jax.Array:
     return jnp.sum(jnp.square(move))
-
-
-def _most_violated(models: _Models) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """A mask of the half-space whose boundary x_t exceeds most, its normal and its distance."""
-    normals, distances = models
-    if distances.shape[0] == 1:
-        first = jnp.ones((1,), bool)
-    else:
-        flat = jnp.all(normals == 0, axis=1)  # a gradient of zero is no half-space
-        first = first_largest(jnp.where(flat, -jnp.inf, distances))
-    weights = first.astype(distances.dtype)
-    return first, jnp.sum(weights[:, None] * normals, axis=0), jnp.sum(weights * distances)
 
 
 def _slope(constants: Constants) -> float:
