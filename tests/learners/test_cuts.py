@@ -14,7 +14,9 @@ from taut.problem.constraints import Linearisation
 def swept(cuts, rows, y, project=lambda y: y, t=1):
     """Sweep over cuts and rows, which hold where they are not exceeded at all."""
     y, t, diameter = jnp.asarray(y), jnp.asarray(t), jnp.asarray(0.0)
-    return onto_cuts(project, y, cuts, rows, t, diameter, alive_in=t + 1, sweeps=9, ends_exactly=False)
+    return onto_cuts(
+        project, y, cuts, rows, t, diameter, alive_in=t + 1, sweeps=9, ends_exactly=False
+    )
 
 
 def test_rows_are_projected_on_with_the_sign_of_their_offsets():

@@ -32,7 +32,7 @@ MINIMISERS = {"optimal_parameters": 1e-6}
 which differs by machine."""
 ROUND_BY_ROUND = ("averaged_smooth_violation",)
 TEXTS = {"form": ("scale-aware", "sharp", "paper")}
-BELOW_ONE = ("alpha", "beta", "regularity")
+BELOW_ONE = ("alpha", "beta")
 
 
 def drawn(rng, name, about):

@@ -412,24 +412,6 @@ def test_rows_that_come_back_are_paid_for_once(seed):
     assert totals[2] > 2 * totals[M]  # a memory that is too small is felt
 
 
-def test_formulas_by_hand():
-    known = {"half_spaces": 3, "constraint_lipschitz": 2.0}
-    shrink = math.sqrt(1 - 0.5**2 / 4) ** 2
-    value = bounds.kept_cuts_sweeps_violation(
-        **known, diameter=1.0, regularity=0.5, sweeps=2, total_length=10.0
-    )
-    assert value == pytest.approx(2 * (3 + shrink * 10) / (1 - shrink))
-    value = bounds.kept_rows_violation(
-        horizon=100,
-        longest=0.1,
-        constraint_count=2,
-        constraint_lipschitz=1.0,
-        constraint_smoothness=0.5,
-        error_bound=1.0,
-    )
-    assert value == pytest.approx(2 * (0.1 + math.sqrt(0.5 * 0.1 / 2) * 100 * 0.1 * 2))
-
-
 def test_all_cuts_kept_in_the_plane():
     """Tangents of random discs that share a point, every one of them kept."""
     rng, T = np.random.default_rng(0), 150

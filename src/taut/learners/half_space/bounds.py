@@ -39,7 +39,7 @@ points if theta <= 1 (without memory) or theta <= 1/4 (with memory); from a star
 one, v_t never exceeds the larger of v_1 and the smaller one. A margin rho that is at least the
 smaller one leaves no violation of g itself.
 
-H6, H7 and H9, polyhedra and a memory of cuts: every round's constraints are positive multiples c
+H6 and H9, polyhedra and a memory of cuts: every round's constraints are positive multiples c
 (a_i.x - b_i), c <= G_g, |a_i| = 1, of some of M half-spaces, which an adversary chooses. One row
 that is violated most is revealed; it is stored if v_t > 0 or if its half-space excludes the point
 after the gradient step. The memory holds at least M cuts, so a stored cut stays.
@@ -338,15 +338,42 @@ def half_space_distance_squared(game: _Distances) -> float:
     return (game.constraint_lipschitz / game.gain) ** 2 * squares
 
 
-@formula
-def smooth_half_space_peak(
-    *,
-    longest: NonNegative,
-    constraint_smoothness: NonNegative,
-    error_bound: Positive | None,
-    initial_violation: NonNegative = 0.0,
-    memory: bool = False,
-) -> float:
+@dataclass(frozen=True)
+class _Smooth:
+    """One smooth fixed constraint and joint projections (H4)."""
+
+    constraint_smoothness: NonNegative
+    error_bound: Positive | None
+    initial_violation: NonNegative = 0.0
+    memory: bool = False
+
+    def peak(self, a: float) -> float:
+        """The larger of v_1 and the smaller fixed point of the map for steps of at most a."""
+        bend, start = self.constraint_smoothness, self.initial_violation
+        if bend == 0 or a == 0 == start:
+            return start
+        if self.error_bound is None:
+            raise OutsideTheorem("error_bound (kappa) is not known, and neither is a Slater point")
+        theta, most = bend * a / self.error_bound, 0.25 if self.memory else 1.0
+        if theta > most:
+            raise OutsideTheorem(
+                f"the longest step is {a:g}; the theorem needs one of at most {most:g} kappa / L = "
+                f"{most * self.error_bound / bend:g}"
+            )
+        root = math.sqrt(1 - 4 * theta) if self.memory else math.sqrt(1 - theta**2)
+        low = bend * a**2 / (1 - 2 * theta + root if self.memory else 1 + root)
+        high = self.error_bound**2 / bend
+        high *= (1 - 2 * theta + root) / 4 if self.memory else 1 + root
+        if start > high:
+            raise OutsideTheorem(
+                f"the first decision violates the constraint by {start:g}; the theorem allows "
+                f"{high:g}"
+            )
+        return max(start, low)
+
+
+@formula_of(_Smooth)
+def smooth_half_space_peak(game: _Smooth, *, longest: NonNegative) -> float:
     r"""Peak violation: the larger of v_1 and the smaller fixed point of the map (H4).
 
     Without memory the fixed points are (kappa^2 / L)(1 -+ sqrt(1 - theta^2)), the smaller being L
@@ -354,61 +381,28 @@ def smooth_half_space_peak(
     sqrt(1 - 4 theta)), the smaller being L a^2 / (1 - 2 theta + sqrt(1 - 4 theta)), at most 2 L
     a^2. An affine constraint (L = 0) is met from round 2 on, and needs no error bound.
     """
-    bend, a, start = constraint_smoothness, longest, initial_violation
-    if bend == 0 or a == 0 == start:
-        return start
-    if error_bound is None:
-        raise OutsideTheorem("error_bound (kappa) is not known, and neither is a Slater point")
-    theta, most = bend * a / error_bound, 0.25 if memory else 1.0
-    if theta > most:
-        raise OutsideTheorem(
-            f"the longest step is {a:g}; the theorem needs one of at most {most:g} kappa / L = "
-            f"{most * error_bound / bend:g}"
-        )
-    root = math.sqrt(1 - 4 * theta) if memory else math.sqrt(1 - theta**2)
-    low = bend * a**2 / (1 - 2 * theta + root if memory else 1 + root)
-    high = error_bound**2 / bend * ((1 - 2 * theta + root) / 4 if memory else 1 + root)
-    if start > high:
-        raise OutsideTheorem(
-            f"the first decision violates the constraint by {start:g}; the theorem allows {high:g}"
-        )
-    return max(start, low)
+    return game.peak(longest)
 
 
-@formula
-def smooth_half_space_violation(
-    *,
-    lengths: StepLengths,
-    constraint_smoothness: float,
-    error_bound: float | None,
-    initial_violation: float = 0.0,
-    memory: bool = False,
-) -> float:
+@formula_of(_Smooth)
+def smooth_half_space_violation(game: _Smooth, *, lengths: StepLengths) -> float:
     r"""Clipped violation: (v_1 + (L/2) sum a_t^2) / (1 - c), c < 1 from the peak V (H4).
 
     In the map, v_t^2 <= V v_t: c = L V / (2 kappa^2) without memory, and c = 2 theta + 2 L V /
     kappa^2 with it. With the fixed step D / (G_f sqrt T) and a feasible start it is at most L D^2,
     whatever T is; with adaptive steps it grows like log T.
     """
-    longest, (_, squares) = lengths.longest, lengths.sums()
-    peak = smooth_half_space_peak(
-        longest=longest,
-        initial_violation=initial_violation,
-        constraint_smoothness=constraint_smoothness,
-        error_bound=error_bound,
-        memory=memory,
-    )
-    bend = constraint_smoothness
-    if bend == 0 or peak == 0 or error_bound is None:
+    (_, squares), peak = lengths.sums(), game.peak(lengths.longest)
+    bend, kappa, start = game.constraint_smoothness, game.error_bound, game.initial_violation
+    if bend == 0 or peak == 0 or kappa is None:
         return peak
-    part = bend * peak / error_bound**2
-    factor = 2 * bend * longest / error_bound + 2 * part if memory else part / 2
+    part = bend * peak / kappa**2
+    factor = 2 * bend * lengths.longest / kappa + 2 * part if game.memory else part / 2
     if factor >= 1:
         raise OutsideTheorem(
-            f"the first decision violates the constraint by {initial_violation:g}, which is too "
-            "much"
+            f"the first decision violates the constraint by {start:g}, which is too much"
         )
-    return (initial_violation + bend * squares / 2) / (1 - factor)
+    return (start + bend * squares / 2) / (1 - factor)
 
 
 class Margin(NamedTuple):
@@ -569,56 +563,6 @@ def recovery_regret(
     """
     rounds = arguments.count("changed", changed, 0) + life
     return loss_lipschitz * diameter * rounds + regret
-
-
-@formula
-def kept_cuts_sweeps_violation(
-    *,
-    half_spaces: Count,
-    diameter: float,
-    constraint_lipschitz: float,
-    regularity: Positive,
-    sweeps: Count,
-    total_length: float,
-) -> float:
-    r"""Clipped violation with a fixed number n of sweeps: G_g (M D + gamma^n sum a_t) / (1 -
-    gamma^n) (H6).
-
-    gamma = sqrt(1 - kappa^2 / (M + 1)), kappa = `regularity`: for every set of rows, the largest
-    distance to one of them or to the domain is at least kappa times the distance to their
-    intersection. In one sweep the squared distance e to the intersection falls by the sum of the
-    squared moves, and each row's distance is at most the sum of the moves, so e shrinks by gamma.
-    e_{t+1} <= gamma^n (e_t + a_t), but for the M rounds that add a row, where e_{t+1} <= gamma^n (D
-    + a_t).
-    """
-    shrink = math.sqrt(1 - min(regularity, 1.0) ** 2 / (half_spaces + 1)) ** sweeps
-    return constraint_lipschitz * (half_spaces * diameter + shrink * total_length) / (1 - shrink)
-
-
-@formula
-def kept_rows_violation(
-    *,
-    horizon: Count,
-    longest: float,
-    constraint_count: Count,
-    constraint_lipschitz: float,
-    constraint_smoothness: float,
-    error_bound: float,
-) -> float:
-    r"""Clipped violation on the maximum of m smooth fixed rows, of which one maximal row is
-    revealed per round (H7).
-
-    The latest linear model of every row is kept, projections are exact, and the start is feasible.
-    Peak V = G_g a / (1-q) (H3). A row that is maximal now and was so last at x_tau has v <= (L/2)
-    |x_t - x_tau|^2 <= sqrt(V L / 2) |x_t - x_tau|, and these distances sum to at most m times the
-    path length sum (a_t + d_t) <= T a (2-q) / (1-q). First appearances cost m V.
-    """
-    gain = half_space_contraction(
-        constraint_lipschitz=constraint_lipschitz, error_bound=error_bound
-    )
-    peak = constraint_lipschitz * longest / gain
-    path = horizon * longest * (1 + gain) / gain
-    return constraint_count * (peak + math.sqrt(constraint_smoothness * peak / 2) * path)
 
 
 @formula
