@@ -12,7 +12,7 @@ import taut
 from taut.arena import STREAMS, play, results, run
 from taut.arena.entries import FACTORS, card_of, entries, reason_against, variants
 from taut.cli.main import app
-from taut.learners.base import Assumes
+from taut.learners.guarantee import Assumes
 
 SMALL = {
     "learners": ["half-space", "clipped-ogd"],

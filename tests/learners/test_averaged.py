@@ -15,7 +15,7 @@ from taut import bounds
 from taut.judge.guarantees import setting_of
 from taut.learners import HalfSpace
 from taut.learners.averaged import CARDS
-from taut.learners.base import Assumes
+from taut.learners.guarantee import Assumes
 from taut.runs import metrics
 from taut.testing import parametrize_with_checks, problems, run_check
 from taut.testing.playing import quick_compilation

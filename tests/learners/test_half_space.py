@@ -14,6 +14,7 @@ from learners import half_space_reference as reference
 from learners.harness import check_formula, conforms
 from taut.judge.guarantees import setting_of
 from taut.learners.half_space import method as half_space
+from taut.learners.half_space.cuts import LinearModels
 from taut.learners.half_space.joint_projection import project_jointly
 from taut.learners.half_space.method import CARDS, HalfSpace
 from taut.learners.schedules import AdaGradNorm, Constant, Inverse, InverseRoot
@@ -465,10 +466,10 @@ def test_sweeps_end_in_all_kept_cuts_and_come_closer_to_every_comparator(name):
 
 
 def test_a_constraint_without_slope_is_not_the_most_violated_half_space():
-    models = half_space._Models(
+    models = LinearModels(
         jnp.asarray([[0.0, 0.0], [0.6, 0.8], [1.0, 0.0]]), jnp.asarray([0.0, -0.5, -0.7])
     )
-    first, normal, distance = half_space._most_violated(models)
+    first, normal, distance = models.most_violated()
     assert first.tolist() == [False, True, False]
     assert (normal.tolist(), float(distance)) == ([0.6, 0.8], -0.5)
 

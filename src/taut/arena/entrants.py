@@ -18,9 +18,10 @@ import jax.numpy as jnp
 
 from .. import arguments
 from ..jaxpr.maxima import entry_of_largest
-from ..learners.base import Guarantee, Learner, Setting, State, first_round, learner_dataclass
+from ..learners.base import Learner, State, first_round, learner_dataclass
 from ..learners.card import Card, Growth
 from ..learners.dual_mirror import NEEDS as BUDGET_NEEDS, BudgetState, DualMirror
+from ..learners.guarantee import Guarantee, Setting
 from ..learners.half_space import HalfSpace
 from ..learners.half_space.announced import rows_at
 from ..learners.half_space.projection import exact_projection, of_flat_points

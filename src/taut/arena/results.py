@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments, storage
 from ..extras import optional
-from ..learners.base import QUANTITIES as BOUNDED
+from ..learners.guarantee import QUANTITIES as BOUNDED
 
 if TYPE_CHECKING:
     import pandas

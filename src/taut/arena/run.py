@@ -17,7 +17,7 @@ from ..judge.certificate import Row
 from ..judge.guarantees import setting_of, standing, translated, under_feedback
 from ..judge.over_seeds import Interval
 from ..learners import LEARNERS, Card, Guarantee
-from ..learners.base import Assumes
+from ..learners.guarantee import Assumes
 from . import oracles, results
 from .comparators import comparator_loss
 from .entrants import ENTRANTS

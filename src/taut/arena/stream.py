@@ -11,7 +11,8 @@ import jax
 import numpy as np
 
 from .. import arguments
-from ..learners.base import QUANTITIES, Learner
+from ..learners.base import Learner
+from ..learners.guarantee import QUANTITIES
 from ..learners.protocols import uncovered
 from ..problem.domains import Domain
 from ..problem.feedback import Bandit, Feedback
@@ -85,8 +86,8 @@ class Stream:
     """The quantities on which a learner's bounds apply. Regret is not among them if the comparator
     is not a fixed decision that is feasible in all rounds."""
     refuted: frozenset[str] = frozenset()
-    """Assumptions of bounds that do not hold here; see `taut.learners.base.Assumes` and the names
-    of constants."""
+    """Assumptions of bounds that do not hold here: names of `taut.learners.guarantee.Assumes` or
+    constants."""
     feasible_rounds: bool = True
     """Whether some decision is feasible in all rounds. Otherwise only methods that bound the signed
     sum apply."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import arguments
 from ..learners import QUANTITIES, Guarantee, Learner, Observed, Setting
-from ..learners.base import smallest
+from ..learners.guarantee import smallest
 from ..learners.protocols import uncovered
 from ..learners.theorem import tightening_cost
 from ..problem.domains.support import centre_of

@@ -13,7 +13,7 @@ from .. import arguments
 from ..display import Displayed, Grid, Summary
 from ..engine import Array
 from ..learners import QUANTITIES, Learner
-from ..learners.base import smallest
+from ..learners.guarantee import smallest
 from ..learners.registry import DEFAULT, as_learner
 from ..problem.problem import Problem
 from ..problem.streams import as_stream

@@ -9,13 +9,8 @@ from .advised import Advised as Advised
 from .averaged import Averaged as Averaged
 from .bandit import OnePoint as OnePoint, TwoPoint as TwoPoint
 from .base import (
-    QUANTITIES as QUANTITIES,
-    Assumes as Assumes,
-    Guarantee as Guarantee,
     Learner as Learner,
     MultiplierState as MultiplierState,
-    Observed as Observed,
-    Setting as Setting,
     State as State,
     learner_dataclass as learner_dataclass,
 )
@@ -27,6 +22,13 @@ from .delay_tolerant import DelayTolerant as DelayTolerant
 from .doubling import Doubling as Doubling
 from .drift_plus_penalty import DriftPlusPenalty as DriftPlusPenalty
 from .dual_mirror import DualMirror as DualMirror
+from .guarantee import (
+    QUANTITIES as QUANTITIES,
+    Assumes as Assumes,
+    Guarantee as Guarantee,
+    Observed as Observed,
+    Setting as Setting,
+)
 from .half_space.method import HalfSpace as HalfSpace
 from .no_slater import NoSlater as NoSlater
 from .projected_ogd import ProjectedOGD as ProjectedOGD

@@ -37,16 +37,9 @@ from jax import lax
 from .. import arguments
 from ..problem.domains.base import finfo
 from ..problem.rounds import FullInformation, MeasuredRound, Round
-from .base import (
-    Assumes,
-    Guarantee,
-    Learner,
-    ObservedAdvice,
-    Setting,
-    first_round,
-    learner_dataclass,
-)
+from .base import Learner, first_round, learner_dataclass
 from .clipping import clip_of
+from .guarantee import Assumes, Guarantee, ObservedAdvice, Setting
 from .half_space.announced import enforced, rows_at
 from .half_space.method import HalfSpace
 from .protocols import (

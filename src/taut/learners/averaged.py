@@ -31,19 +31,10 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Domain
 from ..problem.feedback import Batched, Feedback, Noisy
 from ..problem.rounds import Round, RoundSeen, with_jacobian
-from .base import (
-    BASE,
-    Assumes,
-    Guarantee,
-    Learner,
-    Setting,
-    first_round,
-    learner_dataclass,
-    sizes,
-    with_excess,
-)
+from .base import Learner, first_round, learner_dataclass, sizes
 from .card import ROOT, Card, Growth
 from .estimates import Affine, Estimated, Held, Smooth
+from .guarantee import BASE, Assumes, Guarantee, Setting, with_excess
 from .half_space.method import HalfSpace
 from .protocols import is_random, multiplier_of, seeded
 from .schedules import Constant

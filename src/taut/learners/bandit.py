@@ -35,17 +35,9 @@ from ..problem.constraints import Linearisation
 from ..problem.domains import Ball, Box, Domain, L1Ball
 from ..problem.feedback import Bandit, Feedback
 from ..problem.rounds import Round, RoundSeen, with_jacobian
-from .base import (
-    BASE,
-    Assumes,
-    Guarantee,
-    Learner,
-    Setting,
-    first_round,
-    learner_dataclass,
-    with_excess,
-)
+from .base import Learner, first_round, learner_dataclass
 from .card import Card, Growth
+from .guarantee import BASE, Assumes, Guarantee, Setting, with_excess
 from .half_space.method import HalfSpace
 from .schedules import Constant
 from .theorem import Count, NonNegative, Positive, formula

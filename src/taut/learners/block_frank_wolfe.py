@@ -34,8 +34,9 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
+from .base import Learner, first_round, largest_row, learner_dataclass, sizes
 from .card import THREE_QUARTERS, Card, Growth
+from .guarantee import Guarantee, Setting
 from .schedules import concrete
 from .theorem import (
     Count,

@@ -32,18 +32,9 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.domains.simplex import onto_simplex
 from ..problem.rounds import Round
-from .base import (
-    BASE,
-    Assumes,
-    Guarantee,
-    Learner,
-    MultiplierState,
-    Setting,
-    first_round,
-    learner_dataclass,
-    sizes,
-)
+from .base import Learner, MultiplierState, first_round, learner_dataclass, sizes
 from .card import ROOT, WITH_SLATER, Card, Growth
+from .guarantee import BASE, Assumes, Guarantee, Setting
 from .schedules import InverseRoot, Schedule
 from .theorem import (
     Count,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import arguments
 from ..problem.constants import Constants
-from .base import QUANTITIES, Learner
+from .base import Learner
+from .guarantee import QUANTITIES
 
 if TYPE_CHECKING:
     from ..problem.domains import Domain

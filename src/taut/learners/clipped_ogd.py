@@ -25,19 +25,11 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import clipped_bounds as bounds
-from .base import (
-    BASE,
-    Guarantee,
-    Learner,
-    Setting,
-    State,
-    first_round,
-    learner_dataclass,
-    with_excess,
-)
+from .base import Learner, State, first_round, learner_dataclass
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .clipped_parameters import optimal_parameters
 from .doubling import Doubling
+from .guarantee import BASE, Guarantee, Setting, with_excess
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, InverseRoot, PowerLaw, Schedule
 from .theorem import Positive, peak_from_squared

@@ -26,8 +26,9 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.feedback import Delayed, Feedback
 from ..problem.rounds import Round
-from .base import Guarantee, Learner, Setting, learner_dataclass
+from .base import Learner, learner_dataclass
 from .card import Card, Growth
+from .guarantee import Guarantee, Setting
 from .half_space.method import HalfSpace
 from .protocols import is_random, multiplier_of, seeded
 

@@ -13,7 +13,8 @@ import numpy as np
 from .. import arguments, files
 from ..engine import Array
 from ..problem.rounds import Round
-from .base import QUANTITIES, Guarantee, Learner, Setting, learner_dataclass, smallest
+from .base import Learner, learner_dataclass
+from .guarantee import QUANTITIES, Guarantee, Setting, smallest
 from .protocols import multiplier_of
 
 LONGEST = 31

@@ -29,8 +29,9 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import Guarantee, Learner, MultiplierState, Setting, first_round, learner_dataclass
+from .base import Learner, MultiplierState, first_round, learner_dataclass
 from .card import ROOT, WITH_SLATER, Card, Growth
+from .guarantee import Guarantee, Setting
 from .protocols import StepsFromDecision
 from .theorem import (
     Count,

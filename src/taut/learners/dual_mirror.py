@@ -37,8 +37,9 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import Assumes, Guarantee, Learner, Setting, first_round, learner_dataclass
+from .base import Learner, first_round, learner_dataclass
 from .card import NONE, Card, Growth
+from .guarantee import Assumes, Guarantee, Setting
 from .theorem import Count, NonNegative, Positive, formula
 
 NEEDS = ("loss_range", "constraint_range", "constraint_count", "slater")

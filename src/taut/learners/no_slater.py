@@ -22,8 +22,9 @@ import jax.numpy as jnp
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
+from .base import Learner, first_round, largest_row, learner_dataclass, sizes
 from .card import Card, Growth
+from .guarantee import Guarantee, Setting
 from .surrogate import largest_exponent
 from .theorem import Positive
 

@@ -18,17 +18,9 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
-from .base import (
-    QUANTITIES,
-    Assumes,
-    Guarantee,
-    Learner,
-    Setting,
-    State,
-    first_round,
-    learner_dataclass,
-)
+from .base import Learner, State, first_round, learner_dataclass
 from .card import LOGARITHM, ROOT, Card
+from .guarantee import QUANTITIES, Assumes, Guarantee, Setting
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, InverseRoot, Schedule
 from .theorem import Count, NonNegative, Positive, Power, Steps, diameter_of, formula

@@ -29,17 +29,9 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import (
-    BASE,
-    Guarantee,
-    Learner,
-    MultiplierState,
-    Setting,
-    first_round,
-    learner_dataclass,
-    with_excess,
-)
+from .base import Learner, MultiplierState, first_round, learner_dataclass
 from .card import ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from .guarantee import BASE, Guarantee, Setting, with_excess
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, power
 from .theorem import (

@@ -38,18 +38,9 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.domains.base import finfo
 from ..problem.rounds import Round
-from .base import (
-    BASE,
-    Guarantee,
-    Learner,
-    Setting,
-    first_round,
-    largest_row,
-    learner_dataclass,
-    sizes,
-    with_excess,
-)
+from .base import Learner, first_round, largest_row, learner_dataclass, sizes
 from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from .guarantee import BASE, Guarantee, Setting, with_excess
 from .schedules import check_positive
 from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula_of, range_of_losses
 

@@ -34,17 +34,9 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.problem import Problem
 from ..problem.rounds import Round
-from .base import (
-    BASE,
-    Assumes,
-    Guarantee,
-    Learner,
-    MultiplierState,
-    Setting,
-    first_round,
-    learner_dataclass,
-)
+from .base import Learner, MultiplierState, first_round, learner_dataclass
 from .card import Card, Growth
+from .guarantee import BASE, Assumes, Guarantee, Setting
 from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula, range_of_losses
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from .. import arguments
 from ..judge.guarantees import setting_of, translated
 from ..learners import Learner
-from ..learners.base import smallest
+from ..learners.guarantee import smallest
 from .curves import CUMULATIVE, Curves, looks
 from .style import (
     BOUND,

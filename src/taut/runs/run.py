@@ -15,7 +15,7 @@ from ..display import Displayed, Grid, Summary, brief, number
 from ..engine import Array
 from ..extras import optional
 from ..learners import Learner
-from ..learners.base import Observed, ObservedAdvice
+from ..learners.guarantee import Observed, ObservedAdvice
 from . import file as run_file, labels
 from .sample import Sample, sample_of_run
 from .totals import Totals

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..judge.guarantees import setting_of
 from ..learners import QUANTITIES, Assumes, Card
-from ..learners.base import smallest
+from ..learners.guarantee import smallest
 from ..problem.constants import SYMBOLS
 from ..runs import metrics
 from ..runs.run import Run

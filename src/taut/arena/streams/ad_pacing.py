@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...engine import Array
-from ...learners.base import Assumes
+from ...learners.guarantee import Assumes
 from ...problem.constants import Constants
 from ...problem.domains import Simplex
 from ...problem.problem import Problem

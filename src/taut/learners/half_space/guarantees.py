@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...engine import Array
-from ..base import BASE, Assumes, Guarantee, Setting, with_excess
+from ..guarantee import BASE, Assumes, Guarantee, Setting, with_excess
 from ..schedules import AdaGradNorm
 from ..theorem import OutsideTheorem, tightening_cost
 from . import bounds

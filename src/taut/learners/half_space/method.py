@@ -51,8 +51,9 @@ from ...jaxpr.maxima import entry_of_largest
 from ...problem.constants import Constants
 from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
-from ..base import Guarantee, Learner, Setting, first_round, largest_row, learner_dataclass, sizes
+from ..base import Learner, first_round, largest_row, learner_dataclass, sizes
 from ..card import LOGARITHM, NONE, ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from ..guarantee import Guarantee, Setting
 from ..protocols import StepsFromDecision
 from ..schedules import CLIP, AdaGradNorm, Constant, Inverse, InverseRoot, Schedule, Slopes
 from ..theorem import NonNegative, Positive

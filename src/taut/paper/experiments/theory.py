@@ -20,7 +20,7 @@ from ...judge.guarantees import translated
 from ...judge.hindsight import hindsight
 from ...judge.rates import fit
 from ...learners import LEARNERS, QUANTITIES, ClippedOGD, Learner, Setting
-from ...learners.base import smallest
+from ...learners.guarantee import smallest
 from ...problem.constants import Constants
 from ...problem.domains import Ball
 from ...problem.feasibility import find_feasible
