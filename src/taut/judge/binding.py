@@ -11,7 +11,7 @@ is not played at all if losses and constraints at these decisions are those that
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -74,8 +74,7 @@ def check_same(run: Run, played: Problem, scored: Problem, source: Stream) -> Ru
     few = run.totals.excess.size * run.horizon <= VALUES
     has_path = run.path is not None and run.played_by is run.learner
     at_path = has_path and few and _is_own(run, played, scored, source)
-    parts = _parts_on_path(run, scored, source) if at_path else None
-    if parts is not None and _first_difference(run, parts, tolerance) is None:
+    if at_path and _first_difference(run, _on_path(run, scored, source), tolerance) is None:
         return run
     again, difference = _played(run, played, scored, source, tolerance)
     if difference is not None:
@@ -103,7 +102,7 @@ def _played(
         counts = [either.totals.excess.shape[-1] for either in (again[-1], run)]
         if counts[0] != counts[1]:
             return again[-1], Difference("the numbers of constraints", *counts)
-        difference = _first_difference(run, _parts(again[-1]), tolerance)
+        difference = _first_difference(run, again[-1], tolerance)
         if difference is None or elsewhere is not None:
             return again[-1], difference or elsewhere
     last = again[-1]
@@ -113,7 +112,7 @@ def _played(
     several = played_again(run, played, scored, source, learners=nearby)
     sizes = _sizes(run, played, scored, source)
     spread = _spread([*again, *(several[i] for i in range(len(nearby)))])
-    return last, _first_difference(run, _parts(last), tolerance, sizes, spread)
+    return last, _first_difference(run, last, tolerance, sizes, spread)
 
 
 def _is_own(run: Run, played: Problem, scored: Problem, source: Stream) -> bool:
@@ -123,9 +122,9 @@ def _is_own(run: Run, played: Problem, scored: Problem, source: Stream) -> bool:
     return own and run.sample is None
 
 
-def _parts_on_path(run: Run, scored: Problem, source: Stream) -> dict[str, Array]:
-    """Return losses, constraint values and totals at the decisions that a run has kept, like
-    `_parts`."""
+def _on_path(run: Run, scored: Problem, source: Stream) -> Run:
+    """Return the run with the losses, constraint values and totals of the decisions that it has
+    kept."""
     assert run.path is not None
     if scored.previous:
         source = linked(scored, source, run.path, run.first)
@@ -135,18 +134,14 @@ def _parts_on_path(run: Run, scored: Problem, source: Stream) -> dict[str, Array
     loss = loss_evaluation(scored).values(run.path, data)
     values = constraint_evaluation(scored, constraints).values(run.path, constraint_data)
     terms = round_terms(np, loss, values)
-    parts = {"loss": loss, "excess": terms.worst_excess, "total_peak": terms.violation.max(axis=1)}
-    parts |= {f"total_{name}": term.sum(axis=1) for name, term in terms._asdict().items()}
-    rounds = {"loss": run.horizon, "excess": run.horizon}
-    return {
-        name: np.asarray(part, float).reshape(run.seeds, rounds.get(name, 1), -1)
-        for name, part in parts.items()
-    }
+    sums = {name: term.sum(axis=1) for name, term in terms._asdict().items()}
+    totals = Totals(**sums, peak=terms.violation.max(axis=1))
+    return replace(run, loss=loss, excess=terms.worst_excess, totals=totals)
 
 
 def _first_difference(
     run: Run,
-    replayed: dict[str, Array],
+    replayed: Run,
     tolerance: float,
     sizes: dict[str, float] | None = None,
     spread: dict[str, Array] | None = None,
@@ -155,18 +150,16 @@ def _first_difference(
 
     Arguments:
         run: as it was recorded.
-        replayed: the parts of it that were computed again.
+        replayed: the same, computed again.
         tolerance: of each part, relative to its largest number.
         sizes: sizes of the numbers from which rounding errors come, where they are larger.
         spread: what runs differ by that differ by rounding, arrays like those of `_parts`.
     """
-    differences = []
+    differences, again = [], _parts(replayed)
     for name, mine in _parts(run).items():
-        if name not in replayed:
-            continue
         size = max(float(np.max(np.abs(mine), initial=0)), (sizes or {}).get(name, 0.0))
         allowed = tolerance * size + SPREAD * (spread or {}).get(name, np.zeros(1))
-        off = ~(np.abs(replayed[name] - mine) <= allowed)
+        off = ~(np.abs(again[name] - mine) <= allowed)
         if not off.any():
             continue
         row = int(np.argmax(off.any(axis=(0, 2))))
@@ -177,7 +170,7 @@ def _first_difference(
         what = NAMES.get(name) or f"the totals of {name[6:].replace('_', ' ')}"
         what += f" of round {when}" if when < np.inf else ""
         what += f" in seed {seed}" if run.seeds > 1 else ""
-        pair = replayed[name][seed, row, entry], mine[seed, row, entry]
+        pair = again[name][seed, row, entry], mine[seed, row, entry]
         differences.append((when, Difference(what, *map(float, pair))))
     return min(differences, key=lambda each: each[0], default=(0, None))[1]
 
