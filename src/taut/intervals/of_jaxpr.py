@@ -231,9 +231,9 @@ def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     """Entries at other places. JAX itself says which they are, by moving the places of all entries,
     one operand after another, instead of the entries."""
     name, which = equation.primitive.name, MOVES[equation.primitive.name]
-    simple = _rearrangement(equation, of[0].shape)
-    if simple is not None:
-        return [moved(of[0], simple)]
+    alone = len(of) == len(equation.outvars) == 1
+    if alone and operation(equation, 0, [False]) is not None:
+        return [moved(of[0], partial(_rearranged, equation, len(of[0].shape)))]
     moving, arrays, start = [], [], 0
     for k, operand in enumerate(of):
         if k in which or not which:
@@ -254,26 +254,14 @@ def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     return [taken(joined(moving), at) for at in places]
 
 
-def _rearrangement(equation: Any, before: Sequence[int]) -> Callable[[Array], Array] | None:
-    """The frequent operations that move entries, as functions of arrays whose first axes have the
-    shape `before`; None for others."""
-    name, params, count = equation.primitive.name, equation.params, len(before)
-    shape = equation.outvars[0].aval.shape
-    if name in ("copy", "copy_p", "expand_dims", "reshape", "squeeze"):
-        return lambda part: part.reshape((*shape, *part.shape[count:]))
-    if name == "broadcast_in_dim":
-        places = list(enumerate(params["broadcast_dimensions"]))
-        full = [next((before[i] for i, j in places if j == k), 1) for k in range(len(shape))]
-        return lambda part: np.broadcast_to(
-            part.reshape((*full, *part.shape[count:])), (*shape, *part.shape[count:])
-        )
-    if name == "transpose":
-        return lambda part: part.transpose((*params["permutation"], *range(count, part.ndim)))
-    if name == "slice":
-        edges = params["start_indices"], params["limit_indices"], params["strides"] or [1] * count
-        where = tuple(slice(*edge) for edge in zip(*edges, strict=True))
-        return lambda part: part[where]
-    return None
+def _rearranged(equation: Any, count: int, part: Array) -> Array:
+    """The entries of an array whose first `count` axes are those of the operand, moved by NumPy,
+    which leaves leading axes as they are."""
+    more = part.ndim - count
+    function = operation(equation, more, [False])
+    assert function is not None
+    leading = np.moveaxis(part, range(count, part.ndim), range(more))
+    return np.moveaxis(function(leading), range(more), range(-more, 0))
 
 
 # -- Rules
