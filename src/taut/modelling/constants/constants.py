@@ -21,7 +21,7 @@ from ...problem.domains import Box
 from ..domains.simple_domain import outwards
 from ..translation.parameters import guess_notes
 from .enclosures import enclosures
-from .search import Probe, Seen
+from .search import LOSS, Probe
 
 if TYPE_CHECKING:
     from ..model import Model
@@ -122,7 +122,7 @@ def _of_loss(probe: Probe, constants: Constants, notes: list[str]) -> Numbers:
     model, n = probe.model, probe.size
     loss = None
     if model.objective.is_quadratic():
-        loss = fitted(probe, lambda seen: (seen.loss[:, None], seen.slope[:, None]), True)
+        loss = fitted(probe, LOSS, True)
     if loss is not None:
         sure = not loss.moved_by(n + np.flatnonzero(probe.known.guessed))
         lowest, highest = float(loss.modulus()[0]), float(loss.curvature()[0])
@@ -133,7 +133,7 @@ def _of_loss(probe: Probe, constants: Constants, notes: list[str]) -> Numbers:
         }
     slope, reach = constants.loss_lipschitz, constants.loss_range
     if slope is None:
-        slope = probe.highest(lambda seen: np.linalg.norm(seen.slope[:, :n], axis=1))
+        slope = probe.steepest(LOSS)
     if reach is None:
         reach = min(probe.range(), slope * float(model.domain.diameter))
     bounded = partial(_bounded, probe, [model.objective], notes)
@@ -181,7 +181,9 @@ def _of_constraints(probe: Probe, constants: Constants, notes: list[str]) -> Num
         # A constraint that always holds: any bound is valid.
         names = ("constraint_lipschitz", "constraint_range", "constraint_smoothness")
         return dict.fromkeys(names, (1.0, True))
-    places = np.split(np.arange(model.count), np.cumsum([row.size for row in rows])[:-1])
+    # Row 0 is the loss.
+    ends = 1 + np.cumsum([row.size for row in rows])
+    places = [np.arange(end - row.size, end) for end, row in zip(ends, rows, strict=True)]
     kinds: dict[str, list[int]] = {"affine": [], "quadratic": [], "other": []}
     for k, row in enumerate(rows):
         kind = "affine" if row.is_affine() else "quadratic" if row.is_quadratic() else "other"
@@ -198,7 +200,7 @@ def _of_constraints(probe: Probe, constants: Constants, notes: list[str]) -> Num
                 probe, seen.values[0, which], seen.slopes[0, which], None
             )
         else:
-            fit = fitted(probe, partial(_entries, which), takes_data)
+            fit = fitted(probe, which, takes_data)
         if fit is None:  # not quadratic in data and decision together
             kinds["other"] += kinds[kind]
             continue
@@ -208,19 +210,14 @@ def _of_constraints(probe: Probe, constants: Constants, notes: list[str]) -> Num
         sure &= not fit.shifted_by(guesses)
     if kinds["other"]:
         rest = np.concatenate([places[k] for k in kinds["other"]])
-
-        def steep(seen: Seen) -> Array:
-            return np.linalg.norm(seen.slopes[:, rest, :n], axis=2).max(axis=1)
-
         others = [rows[k] for k in kinds["other"]]
         bounded = partial(_bounded, probe, others, notes)
         if constants.constraint_lipschitz is None:
-            number, proven = bounded("constraint_lipschitz", lipschitz, probe.highest(steep))
+            number, proven = bounded("constraint_lipschitz", lipschitz, probe.steepest(rest))
             slopes.append(number)
             sure &= proven
         if constants.constraint_range is None:
-            attained = probe.highest(lambda seen: np.abs(seen.values[:, rest]).max(axis=1))
-            number, proven = bounded("constraint_range", size, attained)
+            number, proven = bounded("constraint_range", size, probe.largest(rest))
             reaches.append(number)
             sure &= proven
         bend = probe.curvature(rest) if all(map(is_smooth, rows)) else None
@@ -228,10 +225,6 @@ def _of_constraints(probe: Probe, constants: Constants, notes: list[str]) -> Num
         bends.append(bend or 0.0)
     out = {"constraint_lipschitz": (max(slopes), sure), "constraint_range": (max(reaches), sure)}
     return out | {"constraint_smoothness": (max(bends), not kinds["other"])} if smooth else out
-
-
-def _entries(which: Array, seen: Seen) -> tuple[Array, Array]:
-    return seen.values[:, which], seen.slopes[:, which]
 
 
 def _deepest(model: Model, unit: float) -> float:
@@ -338,11 +331,8 @@ class Quadratics(NamedTuple):
         )
 
 
-def fitted(
-    probe: Probe, entries: Callable[[Seen], tuple[Array, Array]], takes_data: bool
-) -> Quadratics | None:
-    """Functions whose values and gradients are among `entries`, or None if they are not all
-    quadratic in decision and data together.
+def fitted(probe: Probe, rows: Array, takes_data: bool) -> Quadratics | None:
+    """These rows, or None if they are not all quadratic in decision and data together.
 
     Second derivatives are differences of gradients, exact for quadratics, and are then checked at
     random points.
@@ -351,16 +341,17 @@ def fitted(
     steps = np.where(probe.half > 0, probe.half, 1.0)
     random = np.random.default_rng(0)
     checks = random.uniform(-1, 1, size=(CHECKS, width)) * steps
-    value, slope = entries(probe(probe.middle[None]))
+    values, slopes = probe(probe.middle[None])
+    value, slope = values[:, rows], slopes[:, rows]
     if slope.shape[1] * width * width > MOST or not np.all(np.isfinite(slope)):
         return None
     bend = np.zeros((slope.shape[1], width, width))
-    _, moved = entries(probe(probe.middle + np.diag(steps)[:moving]))
+    moved = probe(probe.middle + np.diag(steps)[:moving]).slopes[:, rows]
     bend[:, :, :moving] = np.moveaxis(moved - slope, 0, -1) / steps[:moving]
     bend = (bend + np.swapaxes(bend, 1, 2)) / 2
     # Rounding would count as dependence.
     bend[np.abs(bend) <= 1e-12 * np.abs(bend).max(initial=0)] = 0
-    values, there = entries(probe(probe.middle + checks))
+    values, there = (part[:, rows] for part in probe(probe.middle + checks))
     turn = np.einsum("kij,pj->pki", bend, checks)
     size = np.abs(slope).max() + np.abs(bend).max(initial=0) * np.abs(steps).max() + 1e-300
     fits = np.abs(there - slope - turn).max() <= SAME * size

@@ -49,18 +49,16 @@ CLEARLY = 1e-3
 
 
 class Seen(NamedTuple):
-    """Values and gradients at a batch of points w, each a flat decision and the flat data."""
+    """Values and gradients of all rows at a batch of points w. Row 0 is the loss, the others are
+    the constraints; a point is a flat decision and the flat data."""
 
-    loss: Array
-    """(point,)"""
-    slope: Array
-    """(point, entry of w): the gradient of the loss in decision and data."""
     values: Array
-    """(point, constraint)"""
+    """(point, row)"""
     slopes: Array
-    """(point, constraint, entry of w): their gradients."""
+    """(point, row, entry of w)"""
 
 
+LOSS = np.array([0])
 Score = Callable[[Seen], Array]
 
 
@@ -110,43 +108,46 @@ class Probe:
             np.concatenate([np.broadcast_to(a, (self.batch, *a.shape[1:])) for a in part])
             for part in zip(*map(self._call, batches), strict=True)
         ]
-        loss, slope, values, slopes = (part[: len(points)] for part in parts)
-        missing = self.width - slopes.shape[2]  # gradients in data that nothing depends on
-        return Seen(loss, slope, values, np.pad(slopes, ((0, 0), (0, 0), (0, missing))))
+        return Seen(*(part[: len(points)] for part in parts))
 
     def refuse_infinite(self) -> None:
         """Raise if something is not finite in the domain, unless guessed data may be why."""
         if np.any(self.known.guessed):
             return
-        for name, numbers in (
-            ("loss", self.seen.loss),
-            ("loss", self.seen.slope),
-            ("constraints", self.seen.values),
-            ("constraints", self.seen.slopes),
-        ):
-            bad = ~np.isfinite(numbers.reshape(len(numbers), -1)).all(axis=1)
-            if bad.any():
-                x = self.start[int(np.argmax(bad)), : self.size]
+        finite = np.isfinite(self.seen.values) & np.isfinite(self.seen.slopes).all(axis=2)
+        for name, good in (("loss", finite[:, 0]), ("constraints", finite[:, 1:].all(axis=1))):
+            if not good.all():
+                x = self.start[int(np.argmin(good)), : self.size]
                 raise ValueError(
                     f"{name}: got a value or slope that is not finite inside the domain, at "
                     f"{np.round(x, 6).tolist()}; expected finite numbers: a smaller domain, or "
                     "bounds for the parameters"
                 )
 
-    def highest(self, score: Score) -> float:
-        """The largest score found."""
+    def steepest(self, rows: Array) -> float:
+        """The largest gradient of these rows that a search finds."""
+
+        def score(seen: Seen) -> Array:
+            return np.linalg.norm(seen.slopes[:, rows, : self.size], axis=2).max(axis=1)
+
         return self._improved(self.start, self.seen, score)
+
+    def largest(self, rows: Array) -> float:
+        """The largest absolute value of these rows that a search finds."""
+        return self._improved(
+            self.start, self.seen, lambda seen: np.abs(seen.values[:, rows]).max(axis=1)
+        )
 
     def range(self) -> float:
         """The largest difference of losses between two decisions for the same data."""
         n, best = self.size, 0.0
-        order = np.argsort(_finite(np.linalg.norm(self.seen.slope[:, :n], axis=1)))[::-1]
+        order = np.argsort(_finite(np.linalg.norm(self.seen.slopes[:, 0, :n], axis=1)))[::-1]
         for row in order[: 1 if self.costly else 4]:
             data = np.tile(self.start[row, n:], (POOL, 1))
             points = np.concatenate([self._decisions, data], axis=1)
             seen = self(points)
-            most = self._improved(points, seen, lambda seen: seen.loss, data=False)
-            least = self._improved(points, seen, lambda seen: -seen.loss, data=False)
+            most = self._improved(points, seen, lambda seen: seen.values[:, 0], data=False)
+            least = self._improved(points, seen, lambda seen: -seen.values[:, 0], data=False)
             best = max(best, most + least)
         return best
 
@@ -166,7 +167,7 @@ class Probe:
         positive, or has kinks."""
         if self.costly:
             return 0.0
-        bends = self._bends(lambda seen: seen.slope[:, None, : self.size])
+        bends = self._bends(LOSS)
         if bends is None:
             return 0.0
         values = np.linalg.eigvalsh(bends)
@@ -174,12 +175,12 @@ class Probe:
         # A little less, for the error of the differences.
         return 0.999 * lowest if lowest > CLEARLY * float(np.abs(values).max()) else 0.0
 
-    def curvature(self, which: Array) -> float | None:
-        """The largest second derivative of the constraints `which` that was seen."""
-        bends = self._bends(lambda seen: seen.slopes[:, which, : self.size])
+    def curvature(self, rows: Array) -> float | None:
+        """The largest second derivative of these rows that was seen."""
+        bends = self._bends(rows)
         return None if bends is None else float(np.abs(np.linalg.eigvalsh(bends)).max())
 
-    def _bends(self, slopes: Callable[[Seen], Array]) -> Array | None:
+    def _bends(self, rows: Array) -> Array | None:
         """Second derivatives by differences of slopes in the entries that are free to move."""
         n, centre = self.size, np.ravel(np.asarray(self.domain.centre, float))
         low, high = self.start[:, :n].min(axis=0), self.start[:, :n].max(axis=0)
@@ -198,9 +199,10 @@ class Probe:
         step = np.where(points[:, free] > centre[free], -1e-5, 1e-5) * (high - low)[free]
         moved = np.repeat(points[:, None, :], free.size, axis=1)
         moved[:, np.arange(free.size), free] += step
-        seen = slopes(self(np.concatenate([points, moved.reshape(-1, points.shape[1])])))
-        here = seen[: len(points)]
-        there = seen[len(points) :].reshape(*moved.shape[:2], *seen.shape[1:])
+        seen = self(np.concatenate([points, moved.reshape(-1, points.shape[1])]))
+        slopes = seen.slopes[:, rows, :n]
+        here, there = slopes[: len(points)], slopes[len(points) :]
+        there = there.reshape(*moved.shape[:2], *slopes.shape[1:])
         for k in range(len(points)):
             bend = np.moveaxis((there[k] - here[k])[:, :, free] / step[k][:, None, None], 0, 1)
             if np.all(np.isfinite(bend)):
@@ -232,22 +234,16 @@ class Probe:
 
 
 def _function(model: Model) -> Callable[[jax.Array], Any]:
-    """Loss, constraints and their gradients at one point w."""
+    """Loss and constraints in one vector, and their gradients, at one point w."""
 
-    def split(w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        return w[: model.size].reshape(model.domain.shape), model.data_of(w[model.size :])
+    def rows(w: jax.Array) -> jax.Array:
+        x = w[: model.size].reshape(model.domain.shape)
+        z = model.data_of(w[model.size :])
+        loss = jnp.asarray(model.loss(x, z), w.dtype).reshape(1)
+        return jnp.concatenate([loss, model.constraints.values(x, z)])
 
-    def loss(w: jax.Array) -> jax.Array:
-        return jnp.asarray(model.loss(*split(w)), w.dtype)
-
-    def values(v: jax.Array, w: jax.Array) -> jax.Array:
-        point = v if v.size == w.size else jnp.concatenate([v, w[v.size :]])
-        return model.constraints.values(*split(point))
-
-    def seen(w: jax.Array) -> tuple[jax.Array, ...]:
-        v = w if model.constraints.takes_data else w[: model.size]
-        jacobian = (jax.jacrev if model.count <= v.size else jax.jacfwd)(values)
-        return *jax.value_and_grad(loss)(w), values(v, w), jacobian(v, w)
+    def seen(w: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return rows(w), (jax.jacrev if model.count < w.size else jax.jacfwd)(rows)(w)
 
     return seen
 

@@ -238,9 +238,8 @@ def _refuse_steep(atom: Any, edge: Array, data: Array, probe: Probe, shown: str)
     n, centre = probe.size, np.ravel(np.asarray(probe.domain.centre, float))
     near = np.concatenate([edge + step * (centre - edge) for step in NEAR])
     seen = probe(np.concatenate([near, np.tile(data, (len(near), 1))], axis=1))
-    rows = np.linalg.norm(seen.slopes[:, :, :n], axis=2).max(axis=1)
-    steep = np.maximum(np.linalg.norm(seen.slope[:, :n], axis=1), rows).reshape(len(NEAR), -1)
-    value = (np.abs(seen.loss) + np.abs(seen.values).sum(axis=1)).reshape(len(NEAR), -1)
+    steep = np.linalg.norm(seen.slopes[:, :, :n], axis=2).max(axis=1).reshape(len(NEAR), -1)
+    value = np.abs(seen.values).sum(axis=1).reshape(len(NEAR), -1)
     for what, bad in (
         ("infinite", ~np.isfinite(value[0])),
         ("infinitely steep", ~(steep[1] <= GROWTH * steep[2])),
