@@ -72,7 +72,7 @@ def test_the_compiled_solver_finds_what_clarabel_finds():
         np.concatenate([edge(rows, axis=0), edge(costs, axis=0)]) for edge in (np.min, np.max)
     )
     inner.prepare(low, high)
-    run = jax.jit(jax.vmap(lambda r, c: solve(inner.program, r, c)))
+    run = jax.jit(jax.vmap(lambda r, c: solve(inner, r, c)))
     found = run(rows, costs)
     wanted = np.array([inner.value(r, c) for r, c in zip(rows, costs, strict=True)])
     scale = 1 + np.abs(wanted)

@@ -32,9 +32,7 @@ def plain(data: Any, names: Collection[str] = ()) -> Any:
     if isinstance(data, np.ndarray):
         return data
     package, kind = type(data).__module__.split(".")[0], type(data).__name__
-    if package == "pandas" and kind in ("DataFrame", "Series"):
-        return _frame(data, kind, names)
-    if package == "polars" and kind in ("DataFrame", "Series"):
+    if package in ("pandas", "polars") and kind in ("DataFrame", "Series"):
         return _frame(data, kind, names)
     if package == "xarray" and kind == "DataArray":
         lead = [dim for dim in ("seed", "round") if dim in data.dims]

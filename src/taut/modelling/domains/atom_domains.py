@@ -138,7 +138,7 @@ def _refuse_witness(
         data = start
         for row in rows:
             for _ in range(TURNS if changing else 1):
-                flat.assign(model.data_of(data), check=False)
+                flat.assign(model.data_of(data))
                 worst, where = _worst(row, flat.variable, model.domain, decisions)
                 shown = f" for the admissible data {_data_at(data, model)}" if changing else ""
                 _refuse_outside(atom, constraint, worst, where, model, shown)
@@ -170,14 +170,14 @@ def _worst_data(row: Any, flat: Any, x: Array, data: Array, probe: Probe) -> Arr
         is_symmetric(parameter) or np.any(whole(parameter)) for parameter in model.parameters
     ):
         return data
-    flat.assign(model.data_of(data), check=False)
+    flat.assign(model.data_of(data))
     values = np.ravel(np.asarray(row.value, float))
     k, worst = int(np.argmax(values)), data.copy()
     for i in np.flatnonzero(known.upper > known.lower):
         moved = data.copy()
         below = data[i] < probe.middle[probe.size + i]
         moved[i] = known.upper[i] if below else known.lower[i]
-        flat.assign(model.data_of(moved), check=False)
+        flat.assign(model.data_of(moved))
         if np.ravel(np.asarray(row.value, float))[k] > values[k]:
             worst[i] = moved[i]
     return worst

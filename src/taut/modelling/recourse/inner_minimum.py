@@ -1,8 +1,8 @@
 """The smallest value of a small quadratic program as a CVXPY atom, which taut compiles and bounds.
 
-The caps of `interior_point.Program` must be at least as large as the multipliers of the program at
-some solution, for all decisions and data. Solutions of a quadratic program solve the linear program
-with the costs c + Pw, so that vertices of {v : W'v = -(c + Pw), v_I >= 0} are multipliers. Each is
+The caps of `interior_point` must be at least as large as the multipliers of the program at some
+solution, for all decisions and data. Solutions of a quadratic program solve the linear program with
+the costs c + Pw, so that vertices of {v : W'v = -(c + Pw), v_I >= 0} are multipliers. Each is
 -B'(c + Pw), where B inverts independent rows of W; all such rows are looked at.
 """
 
@@ -25,7 +25,7 @@ from ...intervals.arithmetic import last, reduced
 from ...intervals.enclosure import Enclosure, Interval, result
 from ...intervals.pieces import Unknown
 from ...problem.conic import Columns, Solver, linear_cones
-from .interior_point import Program, minimum
+from .interior_point import minimum
 
 if TYPE_CHECKING:
     from ..translation.parameters import Range
@@ -61,17 +61,8 @@ class Inner:
     def minimum(self, rows: jax.Array, costs: jax.Array) -> jax.Array:
         """The smallest value for right-hand sides and costs, traced once per type of numbers."""
         if self._minimum is None:
-            self._minimum = jax.jit(partial(minimum, self.program))
+            self._minimum = jax.jit(partial(minimum, self))
         return cast(jax.Array, self._minimum(rows, costs))
-
-    @property
-    def program(self) -> Program:
-        """The program, after `prepare`."""
-        if self.caps is None:
-            raise RuntimeError(
-                f"the program of {self.names} is used before its multipliers are bounded"
-            )
-        return Program(self.quadratic, self.matrix, self.equations, self.caps)
 
     def prepare(self, low: Array, high: Array) -> None:
         """Find the caps for all right-hand sides, then costs, between `low` and `high`."""

@@ -16,7 +16,7 @@ another without end.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +24,9 @@ import numpy as np
 from jax import lax
 
 from ...engine import Array
+
+if TYPE_CHECKING:
+    from .inner_minimum import Inner
 
 STEPS = 60
 """The largest number of steps; most programs take 10 to 20."""
@@ -33,17 +36,6 @@ PATIENCE = 6
 """The number of steps without improvement after which the best point is returned."""
 FRACTION = 0.995
 """The share of the step to the boundary that is taken."""
-
-
-class Program(NamedTuple):
-    """The constants of a program. `matrix` holds independent rows of A, then those of G."""
-
-    quadratic: Array
-    matrix: Array
-    equations: int
-    """The number of rows of A."""
-    caps: Array
-    """One per row of G, above zero."""
 
 
 class Solved(NamedTuple):
@@ -66,7 +58,7 @@ class _State(NamedTuple):
     """and the multiplier of e >= 0."""
 
 
-def minimum(program: Program, rows: jax.Array, costs: jax.Array) -> jax.Array:
+def minimum(inner: Inner, rows: jax.Array, costs: jax.Array) -> jax.Array:
     """The smallest value, as a function of the right-hand sides `rows` = (a, h) and the costs c.
 
     Its gradient follows from the envelope theorem: the multipliers are the derivatives in `rows`,
@@ -76,11 +68,11 @@ def minimum(program: Program, rows: jax.Array, costs: jax.Array) -> jax.Array:
 
     @jax.custom_jvp
     def value(rows: jax.Array, costs: jax.Array) -> jax.Array:
-        return solve(program, rows, costs).value
+        return solve(inner, rows, costs).value
 
     @value.defjvp
     def value_jvp(primals: Any, tangents: Any) -> Any:
-        solution = jax.tree.map(lax.stop_gradient, solve(program, *map(lax.stop_gradient, primals)))
+        solution = jax.tree.map(lax.stop_gradient, solve(inner, *map(lax.stop_gradient, primals)))
         return solution.value, jnp.dot(solution.multipliers, tangents[0]) + jnp.dot(
             solution.point, tangents[1]
         )
@@ -88,16 +80,17 @@ def minimum(program: Program, rows: jax.Array, costs: jax.Array) -> jax.Array:
     return value(rows, costs)
 
 
-def solve(program: Program, rows: jax.Array, costs: jax.Array) -> Solved:
+def solve(inner: Inner, rows: jax.Array, costs: jax.Array) -> Solved:
     """The solution for these right-hand sides and costs, which must not decrease without end."""
     dtype = jnp.result_type(rows, costs)
-    count, lines = program.equations, np.asarray(program.matrix, float)
+    assert inner.caps is not None, "the program is used before its multipliers are bounded"
+    count, lines = inner.equations, np.asarray(inner.matrix, float)
     # Rows of length one; rows of zeros stay as they are.
     lengths = np.linalg.norm(lines, axis=1)
     lengths = np.where(lengths > 0, lengths, 1.0)
-    caps = program.caps * lengths[count:]
+    caps = inner.caps * lengths[count:]
     scaled = _Scaled(
-        program.quadratic,
+        inner.quadratic,
         lines / lengths[:, None],
         count,
         caps,

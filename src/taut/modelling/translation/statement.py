@@ -105,14 +105,10 @@ class FlatCopy:
         ]
         return cp.perspective(inner[0], scale, inner[1])
 
-    def assign(self, data: tuple[Any, ...], check: bool = True) -> None:
-        """Give the per-round parameters the values of one round, which CVXPY checks against their
-        attributes."""
+    def assign(self, data: tuple[Any, ...]) -> None:
+        """Give the per-round parameters the values of one round."""
         for parameter, value in zip(self.parameters, data, strict=True):
-            if check:
-                parameter.value = value
-            else:
-                parameter.save_value(value)
+            parameter.save_value(value)
 
 
 class Request(NamedTuple):
