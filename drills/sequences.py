@@ -199,7 +199,7 @@ def differences(driven: Driven) -> list[str]:
         if ours != theirs:
             texts.append(f"{what}: {ours} after all calls, {theirs} after those that count")
     numbers = {
-        "decision": lambda player: player._report[player._next],
+        "decision": lambda player: player._now.report[player._next],
         "loss": lambda player: player.totals.loss,
         "violation": lambda player: player.totals.violation,
         "steepest": lambda player: [getattr(player.extremes.loss_lipschitz, "value", 0.0)],

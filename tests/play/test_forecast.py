@@ -18,7 +18,7 @@ DEMAND = 1.1 + 0.7 * np.sin(np.arange(ROUNDS) * 1.3)
 
 def situation(player):
     """The forecast's decision of the coming round, and the kept cuts before it."""
-    advised = player._steps.packing.unpack(begin(player)[0]).game.learner
+    advised = player._steps.unpack(begin(player)).game.learner
     cuts = player.learner.learner.kept(advised.base)
     alive = np.any(np.asarray(cuts.normals) != 0, axis=1)
     return (

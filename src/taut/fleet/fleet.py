@@ -413,7 +413,7 @@ class Fleet(Displayed):
                 announced_count=None if problem.announced is None else counts[1],
                 unproven=True,
             )
-            player._set_state(self._member(member))
+            player._now = player._steps.pack(self._member(member))
             player._history.restore({}, player.round - 1)
             if self._data.types.known:
                 player._data.remember(self._data.types.example)

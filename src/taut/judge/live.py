@@ -79,7 +79,7 @@ def _opened(player: Player, stream: Any, rounds: int, advice: Any, forecast: Any
         ),
         constraint_names=player.constraint_names,
         coordinate_names=problem.coordinate_names,
-        final=player._report[player._next].reshape(1, *player._shape),
+        final=player._now.report[player._next].reshape(1, *player._shape),
         problem=problem,
         played=problem,
         first=first.reshape(player._shape),

@@ -26,7 +26,8 @@ class DataTypes:
         self._problem, self._dtype, self.counts = problem, dtype, counts
         # Structure of the data, then shape and type per leaf.
         self._types: tuple[Any, list[LeafType]] | None = None
-        self._array: LeafType | None = None  # the same if the data are one array
+        # The same if the data are one array, which is played as it is.
+        self._array: LeafType | None = None
 
     @property
     def known(self) -> bool:
@@ -100,7 +101,10 @@ class DataTypes:
         if not self.known:
             leaves, structure = jax.tree.flatten(z)
             self._types = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
-            self._array = self._types[1][0] if jax.tree_util.treedef_is_leaf(structure) else None
+            # Models written in CVXPY arrange data before they are cast.
+            plain = type(self._problem).arrange is Problem.arrange
+            if plain and jax.tree_util.treedef_is_leaf(structure):
+                self._array = self._types[1][0]
 
     def forget(self) -> None:
         """Forget the data of the only round, which was taken back."""

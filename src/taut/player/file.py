@@ -215,7 +215,8 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     game = model.game._replace(
         learner=learner, previous=previous, totals=totals, t=jnp.asarray(observed + 1, jnp.int32)
     )
-    player._set_state(PlayerState(learner.x, game, seen, jnp.asarray(over, jnp.int32)))
+    state = PlayerState(learner.x, game, seen, jnp.asarray(over, jnp.int32))
+    player._now = player._steps.pack(state)
     player._first, player._changed = first, changed
     player._history.restore(parts["history"], player.round - 1)
     player._saved_names = _saved_names(saved, player._count)

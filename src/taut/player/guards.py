@@ -263,7 +263,8 @@ def check_flags(player: Player, header: Array, round: int) -> None:
 
 def alarm(player: Player, round: int | None = None) -> None:
     """Report what happened in the round that was just taken over."""
-    header, flags = player._report, int(player._report[0])
+    header = player._now.report
+    flags = int(header[0])
     number = player.round - 1 if round is None else round
     if flags & REFUTED:
         seen = header[player._seen][: len(NAMES)]

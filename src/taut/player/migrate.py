@@ -114,7 +114,7 @@ def migrated(
     rounds = _rounds(parts, before, saved)
     game = begun.game._replace(learner=taken, previous=previous)
     skipped = jnp.asarray(rounds, jnp.int32)
-    player._set_state(begun._replace(x=taken.x, game=game, skipped=skipped))
+    player._now = player._steps.pack(begun._replace(x=taken.x, game=game, skipped=skipped))
     player._missing = MissingRounds(migrated=rounds)
     player._history.restore({}, rounds)
     notes.append(f"totals and history of the {rounds} rounds before: they are of another problem")

@@ -25,7 +25,8 @@ from ..problem.problem import Problem
 from . import steps
 from .data import checked_measurements
 from .guards import Refused, alarm, check_flags, refuse_outside, refused
-from .memory import Pending
+from .memory import MissingRounds, Pending
+from .steps import PackedState
 
 if TYPE_CHECKING:
     from .player import Player
@@ -45,65 +46,59 @@ def play(player: Player, z: Any, played: Any, numbers: Measured) -> None:
     if is_measured == (z is not None):
         came = "both z and measurements" if is_measured else "neither z nor measurements"
         raise TypeError(f"z: got {came}; expected either z, or gradient, excess and jacobian")
-    before, report = player._arrays, player._report
-    if played is not None:
-        before, report = _with_decision(player, played)
-    elif player._begun is not None or player.problem.announced is not None:
-        before, report = begin(player)
+    before = begin(player) if played is None else _with_decision(player, played)
     if is_measured:
-        after = _measured(player, before, numbers)
-        accept(player, *after, report, changed=played is not None)
+        accept(player, _measured(player, before, numbers), before, changed=played is not None)
         return
     if loss is not None:
         raise TypeError(
             "loss: got a value beside z; expected it only beside gradient, excess and jacobian"
         )
-    arrays, told, data = _revealed(player, z, before)
-    accept(player, arrays, told, report, changed=played is not None)
-    if player._learns_of_data:
+    after, data = _revealed(player, z, before)
+    accept(player, after, before, changed=played is not None)
+    if player._last_data.kept or not player._data.known:
         remember(player, data)
 
 
-def _measured(player: Player, before: Any, numbers: Measured) -> tuple[Any, Array]:
-    """Return the state after a round with these measurements, and its header."""
+def _measured(player: Player, before: PackedState, numbers: Measured) -> PackedState:
+    """Return the state after a round with these measurements."""
     if player.problem.announced is not None:
         raise TypeError(
             "excess: got measurements for a problem with announced constraints; expected z"
         )
-    given = checked_measurements(
+    measured = checked_measurements(
         *numbers, count=player._count, shape=player._shape, dtype=player._dtype
     )
-    arrays, report = player._steps.take(steps.measured, before, *given)
-    if report[0]:
-        check_flags(player, report, player.round)
-    return arrays, report
+    after = player._steps.take(steps.measured, before, *measured)
+    if after.report[0]:
+        check_flags(player, after.report, player.round)
+    return after
 
 
-def _revealed(player: Player, z: Any, before: Any) -> tuple[Any, Array, Any]:
-    """Return the state after a round with these data, its header and the data. The player stays as
-    it is."""
-    data = player._data.quick_cast(z) if player._takes_arrays else None
+def _revealed(player: Player, z: Any, before: PackedState) -> tuple[PackedState, Any]:
+    """Return the state after a round with these data, and the data. The player stays as it is."""
+    data = player._data.quick_cast(z)
     if data is None:  # rarely: walking a tree takes time
         data = player._data.cast(player.problem.arrange(z))
     if player._guard is not None:
         refuse_outside(player._guard, data, player.round, player._last_data.last)
     if player._begun is not None:
         check_announced_data(player, data)
-    arrays, report = player._steps.take(steps.revealed, before, data)
-    if report[0]:
-        check_flags(player, report, player.round)
+    after = player._steps.take(steps.revealed, before, data)
+    if after.report[0]:
+        check_flags(player, after.report, player.round)
     if player._in_doubt:
         # A played decision that satisfies all constraints spares the search for another.
-        if max(report[2 : player._played.start]) > 0:
+        if max(after.report[2 : player._played.start]) > 0:
             check_feasible(player.problem)
         player._in_doubt = False
-    return arrays, report, data
+    return after, data
 
 
-def ask(player: Player, z: Any) -> Array:
-    """Let a learner decide for a request; return the header, with the decision."""
-    player._asked = _revealed(player, z, player._arrays)
-    return player._asked[1]
+def ask(player: Player, z: Any) -> PackedState:
+    """Let a learner decide for a request; return the state after the round, with the decision."""
+    player._asked = _revealed(player, z, player._now)
+    return player._asked[0]
 
 
 def finish(player: Player, given: bool) -> None:
@@ -117,30 +112,42 @@ def finish(player: Player, given: bool) -> None:
         raise TypeError(
             f"observe: no request was made; {kind} needs player.decide(z) before player.observe()"
         )
-    arrays, report, data = player._asked
-    accept(player, arrays, report, report)
+    after, data = player._asked
+    accept(player, after, after)
     remember(player, data)
 
 
-def accept(
-    player: Player, arrays: Any, report: Array, before: Array, changed: bool = False
-) -> None:
+class Undo(NamedTuple):
+    """What is needed to take back the last round."""
+
+    before: PackedState
+    missing: MissingRounds
+    changed: int
+    """The number of rounds in which another decision was played than the learner's."""
+    skipped: bool
+
+
+def accept(player: Player, after: PackedState, before: PackedState, changed: bool = False) -> None:
     """Take over the state after a round, and add the round to the history.
 
-    `before` is the header of the state from which it was played; `changed` says whether another
-    decision was played than the learner's.
+    `before` is the state from which it was played; `changed` says whether another decision was
+    played than the learner's.
     """
-    player._last = player._arrays, player._report, player._missing, player._changed, False
-    player._history.add(report[player._row])
     if player._weights is not None:
-        player._weights.add(player.round, before)
-    player._arrays, player._report = arrays, report
-    player._begun = player._asked = None
+        player._weights.add(player.round, before.report)
+    _go_on(player, after, after.report[player._row])
     player._changed += changed
     if player._room is not None and cast("Grows", player.learner).is_full(
-        player._steps.packing.unpack(arrays).game.learner
+        player._steps.unpack(after).game.learner
     ):
         player._make_room(2 * player._room)
+
+
+def _go_on(player: Player, after: PackedState, row: Array, skipped: bool = False) -> None:
+    """Replace the state by that after a round, of which the history gets a row."""
+    player._last = Undo(player._now, player._missing, player._changed, skipped)
+    player._history.add(row)
+    player._now, player._begun, player._asked = after, None, None
 
 
 def remember(player: Player, data: Any, round: int | None = None) -> None:
@@ -148,17 +155,14 @@ def remember(player: Player, data: Any, round: int | None = None) -> None:
     player._data.remember(data)
     if player._last_data.kept:
         player._last_data.remember(data, player.round - 1 if round is None else round)
-    player._learns_of_data = player._last_data.kept
 
 
 class Begun(NamedTuple):
     """The round about to be played, if something of it is known before its decision."""
 
-    arrays: Any
+    state: PackedState | None
     """The state with which it is played; None if advice is not in the file from which the player
     was loaded."""
-    report: Any
-    """The first of the arrays in NumPy, which contains the decision."""
     data: Any = None
     """What was announced."""
     said: Any = None
@@ -169,28 +173,28 @@ class Begun(NamedTuple):
     @property
     def advised(self) -> bool:
         """Whether it was begun with advice or a forecast."""
-        return self.arrays is None or self.said is not None or self.predicted is not None
+        return self.state is None or self.said is not None or self.predicted is not None
 
 
-LOST = Begun(None, None)
+LOST = Begun(None)
 """A round that was begun with advice, before the player was saved."""
 
 
-def begin(player: Player) -> tuple[Any, Array]:
-    """Return the state with which the round is played, and its header; announced constraints that
-    need data must be announced before."""
+def begin(player: Player) -> PackedState:
+    """Return the state with which the round is played; announced constraints that need data must be
+    announced before."""
     begun = player._begun
     if begun is None:
         if player.problem.announced is None:
-            return player._arrays, player._report
+            return player._now
         _check_known(player, "decision")
-        begun = _take(player, None, None, None)
-    if begun.arrays is None:
+        return _take(player, None, None, None)
+    if begun.state is None:
         raise TypeError(
             f"advice: round {player.round} was begun with advice before the player was saved, and "
             "a file does not hold it; call player.decide again with the same advice"
         )
-    return begun.arrays, begun.report
+    return begun.state
 
 
 def _check_known(player: Player, name: str) -> None:
@@ -201,7 +205,7 @@ def _check_known(player: Player, name: str) -> None:
         )
 
 
-def announce(player: Player, z: Any) -> Begun:
+def announce(player: Player, z: Any) -> PackedState:
     """Enforce the constraints that the data `z` announce; see `Player.announce`."""
     if player.problem.announced is None:
         raise TypeError(
@@ -215,7 +219,7 @@ def announce(player: Player, z: Any) -> Begun:
     return _take(player, data, before.said, before.predicted)
 
 
-def advise(player: Player, z: Any, advice: Any, forecast: Any) -> Begun:
+def advise(player: Player, z: Any, advice: Any, forecast: Any) -> PackedState:
     """Take advice, a forecast, or both; see `Player.decide`."""
     learner = check_advised(player.learner, player.feedback)
     if z is not None:
@@ -227,7 +231,7 @@ def advise(player: Player, z: Any, advice: Any, forecast: Any) -> Begun:
     said = advice_of_round(advice, learner, player.problem, player._dtype, known)
     predicted = _predicted(player, forecast) if known else None
     before = player._begun or LOST
-    if player.problem.announced is not None and before.arrays is None:
+    if player.problem.announced is not None and before.state is None:
         _check_known(player, "advice")
     return _take(player, before.data, said, predicted)
 
@@ -260,25 +264,23 @@ def _refuse_not_finite(player: Player, name: str, data: Any, otherwise: str = ""
         )
 
 
-def _take(player: Player, data: Any, said: Any, predicted: Any) -> Begun:
+def _take(player: Player, data: Any, said: Any, predicted: Any) -> PackedState:
     """Take advice and enforce announced constraints, or raise an error if no decision satisfies
-    them."""
-    arrays, report = player._steps.take(steps.heeded, player._arrays, data, said, predicted)
-    if report[0]:  # advice, announced and predicted data are finite
+    them. Returns the state with which the round is played."""
+    after = player._steps.take(steps.heeded, player._now, data, said, predicted)
+    if after.report[0]:  # advice, announced and predicted data are finite
         raise Refused(
             f"forecast: got predicted data with which the loss of round {player.round} is not "
             "finite; expected data with a finite loss",
             entry="forecast",
         )
-    if report[1] > max(EXACT, 1e3 * float(np.finfo(player._dtype).eps)):
-        before = player._steps.packing.unpack((report, *arrays[1:])).game
-        x = np.asarray(before.x)
-        inside = _nearest_known(player.problem, x, data, before.previous, player.round)
-        arrays, report = player._steps.take(
-            steps.replaced, arrays, np.asarray(inside, player._dtype)
-        )
-    player._begun = Begun(arrays, report, data, said, predicted)
-    return player._begun
+    if after.report[1] > max(EXACT, 1e3 * float(np.finfo(player._dtype).eps)):
+        game = player._steps.unpack(after).game
+        x = np.asarray(game.x)
+        inside = _nearest_known(player.problem, x, data, game.previous, player.round)
+        after = player._steps.take(steps.replaced, after, np.asarray(inside, player._dtype))
+    player._begun = Begun(after, data, said, predicted)
+    return after
 
 
 def check_announced_data(player: Player, data: Any) -> None:
@@ -300,19 +302,20 @@ def check_announced_data(player: Player, data: Any) -> None:
             )
 
 
-def _with_decision(player: Player, decision: Any) -> tuple[Any, Array]:
-    """Return state and header with the decision that was really played."""
+def _with_decision(player: Player, decision: Any) -> PackedState:
+    """Return the state with the decision that was really played."""
     shape = player.problem.domain.shape
-    given = arguments.finite("played", player.problem.assemble(decision))
-    if given.shape != shape:
-        raise ValueError(f"played: got shape {given.shape}; expected {shape}, that of a decision")
-    x = np.asarray(given, player._dtype)
+    came = arguments.finite("played", player.problem.assemble(decision))
+    if came.shape != shape:
+        raise ValueError(f"played: got shape {came.shape}; expected {shape}, that of a decision")
+    x = np.asarray(came, player._dtype)
     if not np.asarray(player.problem.domain.contains(jnp.asarray(x), 1e-9)):
         raise ValueError(
-            f"played: got {arguments.entries(given)}, outside the domain; expected a point inside"
+            f"played: got {arguments.entries(came)}, outside the domain; expected a point inside"
         )
-    before = player._arrays if player._begun is None else player._begun.arrays
-    return player._steps.take(steps.replaced, player._arrays if before is None else before, x)
+    begun = player._begun
+    before = player._now if begun is None or begun.state is None else begun.state
+    return player._steps.take(steps.replaced, before, x)
 
 
 def _nearest_known(problem: Problem, x: Array, data: Any, previous: Any, round: int) -> Array:
@@ -368,18 +371,16 @@ def skip(player: Player, reason: str) -> None:
     arguments.instance("reason", reason, str, "a text")
     require_jax(tracing=False)
     with player._lock:
-        arrays, report = player._arrays, player._report
-        if player._begun is not None:
-            arrays, report = begin(player)
+        before = player._now if player._begun is None else begin(player)
         missing = player._missing
         lost = np.asarray(missing.lost(player.learner), np.int32)
-        after, told = player._steps.take(steps.skipped, arrays, lost)
-        before = player._steps.packing.unpack((report, *arrays[1:])).game.previous
+        after = player._steps.take(steps.skipped, before, lost)
+        previous = player._steps.unpack(before).game.previous
         new = Pending(
             player.round,
-            int(told[1]),
-            np.array(told[player._played]),
-            None if before is None else np.array(before).ravel(),
+            int(after.report[1]),
+            np.array(after.report[player._played]),
+            None if previous is None else np.array(previous).ravel(),
         )
         LOG.info(
             "round %d was skipped: %s",
@@ -387,11 +388,9 @@ def skip(player: Player, reason: str) -> None:
             reason or "no reason was given",
             extra={"taut_event": "skipped", "taut_round": new.round},
         )
-        player._last = player._arrays, player._report, missing, player._changed, True
-        player._history.add(np.append(np.full(1 + player._count, np.nan), new.decision))
+        unknown = np.full(1 + player._count, np.nan)
+        _go_on(player, after, np.append(unknown, new.decision), skipped=True)
         player._missing = missing.skipped(player.learner, new)
-        player._arrays, player._report = after, told
-        player._begun = player._asked = None
 
 
 def observe_late(player: Player, round: int, z: Any) -> None:
@@ -412,19 +411,17 @@ def observe_late(player: Player, round: int, z: Any) -> None:
                 for flat in (late.decision, late.previous)
             )
             numbers = (np.asarray(each, np.int32) for each in (number, late.tag))
-            arrays, report = player._steps.take(
-                steps.late, player._arrays, data, *numbers, x, previous
-            )
-            if report[0]:
-                check_flags(player, report, number)
+            after = player._steps.take(steps.late, player._now, data, *numbers, x, previous)
+            if after.report[0]:
+                check_flags(player, after.report, number)
         except (TypeError, ValueError) as error:
             refused(player, number, error)
             raise
-        player._arrays, player._report, player._last = arrays, report, None
-        player._history.fill(number, report[1 : player._played.start])
+        player._now, player._last = after, None
+        player._history.fill(number, after.report[1 : player._played.start])
         player._missing = player._missing.arrived(number)
         remember(player, data, number)
-        if report[0]:
+        if after.report[0]:
             alarm(player, number)
 
 
@@ -436,14 +433,13 @@ def undo(player: Player) -> None:
                 f"undo: nothing can be taken back before round {player.round}; expected it once "
                 "after observe or skip, in the same process"
             )
-        player._arrays, player._report, player._missing, player._changed, skipped = player._last
+        player._now, player._missing, player._changed, skipped = player._last
         player._last = player._begun = player._asked = None
         player._history.take_back()
         if not skipped:
             player._last_data.last = player._last_data.before
             if not player.observed:
                 player._data.forget()
-                player._learns_of_data = True
         LOG.info(
             "round %d was taken back",
             player.round,

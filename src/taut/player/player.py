@@ -33,7 +33,7 @@ from . import file as player_file, observation
 from .data import DataTypes, check_round, constraint_count
 from .guards import EVENTS, Event, alarm, as_limits, check_reaction, happened, refused, thresholds
 from .memory import History, LastData, MissingRounds, Weights
-from .steps import COLUMNS, Extremes, PlayerState, Steps, padded, with_room
+from .steps import COLUMNS, Extremes, PackedState, PlayerState, Steps, padded, with_room
 
 if TYPE_CHECKING:
     import pandas
@@ -86,8 +86,7 @@ class Player(Displayed):
     (2, [0.0])
     """
 
-    _arrays: tuple[Any, ...]
-    _report: Array
+    _now: PackedState
 
     def __init__(
         self,
@@ -147,9 +146,6 @@ class Player(Displayed):
         self._history.coordinate_names = problem.coordinate_names
         self._saved_names: tuple[str, ...] | None = None  # names of constraints in a file
         self._data = DataTypes(problem, self._dtype, counts)
-        # Whether arrays are played as they are. Models written in CVXPY arrange them.
-        self._takes_arrays = type(problem).arrange is Problem.arrange
-        self._learns_of_data = True  # whether data of a round have to be looked at afterwards
         # Whether it is not known yet that a decision satisfies constraints that do not change.
         self._in_doubt = not problem.constraints.takes_data
         self._guard = None if limits is None else as_limits(limits)
@@ -164,8 +160,9 @@ class Player(Displayed):
         self._last_data = LastData(self._guard is not None or weights is not None)
         self._checked_every: int | None = None  # rounds between two looks at all bounds
         self._begun: observation.Begun | None = None  # what is known of the coming round
-        self._asked: tuple[Any, Array, Any] | None = None  # a request that was not observed yet
-        self._last: Any = None  # what `undo` needs
+        # A request that was not observed yet: the state after its round, and its data.
+        self._asked: tuple[PackedState, Any] | None = None
+        self._last: observation.Undo | None = None
         self._fingerprint: tuple[Any, dict[str, Array]] | None = None  # of data of a structure
         self.migration: tuple[str, ...] = ()
         """What was not taken over when the player was loaded for another problem."""
@@ -181,29 +178,23 @@ class Player(Displayed):
         self._steps = Steps(
             self.problem, sized, first, counted, key, self.feedback, self._stated, self._seen.stop
         )
-        self._set_state(self._steps.begun)
+        self._now = self._steps.pack(self._steps.begun)
 
     def _make_room(self, room: int) -> None:
         """Give a state that grows so many slots. What `undo` needs moves with it."""
-        before = [(self._arrays, self._report), *([] if self._last is None else [self._last[:2]])]
-        states = [self._steps.packing.unpack((report, *arrays[1:])) for arrays, report in before]
-        first = np.asarray(states[0].x)
-        self._prepare_steps(room, self._data.counts, jnp.asarray(first, self._dtype), None)
-        larger = self._state()
-        for i, state in reversed(list(enumerate(states))):
-            self._set_state(padded(state, larger), before[i][1][: self._seen.stop])
-            if i:
-                self._last = (self._arrays, self._report, *self._last[2:])
+        now, last, small = self._now, self._last, self._steps
+        first = jnp.asarray(small.unpack(now).x, self._dtype)
+        self._prepare_steps(room, self._data.counts, first, None)
 
-    def _set_state(self, state: PlayerState, header: Any = None) -> None:
-        """Pack a state, behind zeros or the header of the last round."""
-        self._arrays = self._steps.packing.pack(state, header)
-        self._report = self._arrays[0]
+        def moved(packed: PackedState) -> PackedState:
+            larger = padded(small.unpack(packed), self._steps.begun)
+            return self._steps.pack(larger, packed.report[: self._seen.stop])
+
+        self._now = moved(now)
+        self._last = None if last is None else last._replace(before=moved(last.before))
 
     def _state(self) -> PlayerState:
-        """Return the state with arrays of NumPy, which must not be changed."""
-        state: PlayerState = self._steps.packing.unpack((self._report, *self._arrays[1:]))
-        return state
+        return self._steps.unpack(self._now)
 
     @property
     def decision(self) -> Any:
@@ -215,17 +206,17 @@ class Player(Displayed):
         """
         if self.problem.announced is not None or self._begun is not None:
             with self._lock:
-                report = observation.begin(self)[1]
-        else:
-            asked = self._asked  # one read each: no observation of a thread can come in between
-            if asked is not None:
-                return self.problem.present(asked[1][self._played].reshape(self._shape).copy())
-            report = self._report
-        return self._presented(report)
+                return self._presented(observation.begin(self))
+        asked = self._asked  # one read each: no observation of a thread can come in between
+        if asked is not None:
+            return self._presented(asked[0], self._played)
+        return self._presented(self._now)
 
-    def _presented(self, report: Array) -> Any:
-        """Return the decision in a state as the user gets it, who may change it."""
-        return self.problem.present(report[self._next].reshape(self._shape).copy())
+    def _presented(self, packed: PackedState, place: slice | None = None) -> Any:
+        """Return the decision in a state, by default the next one, as the user gets it, who may
+        change it."""
+        decision = packed.report[self._next if place is None else place]
+        return self.problem.present(decision.reshape(self._shape).copy())
 
     @property
     def points(self) -> Array:
@@ -262,7 +253,7 @@ class Player(Displayed):
     @property
     def _over(self) -> int:
         """The number of rounds that are over and that totals do not contain."""
-        return int(self._steps.places.skipped.read((self._report, *self._arrays[1:])))
+        return int(self._steps.places.skipped.read(self._now.in_numpy))
 
     @property
     def unknown(self) -> int:
@@ -276,7 +267,7 @@ class Player(Displayed):
         """The number of rounds that totals contain: those that were observed since the player was
         made or migrated."""
         with self._lock:
-            return int(self._steps.places.game.t.read((self._report, *self._arrays[1:]))) - 1
+            return int(self._steps.places.game.t.read(self._now.in_numpy)) - 1
 
     @property
     def migrated(self) -> int:
@@ -407,7 +398,7 @@ class Player(Displayed):
             totals = self.totals
             facts = [
                 ("learner", brief(self.learner)),
-                ("decision", numbers(self._report[self._next].reshape(self._shape))),
+                ("decision", numbers(self._now.report[self._next].reshape(self._shape))),
                 ("total loss", number(totals.loss)),
                 ("clipped violation", number(totals.worst_violation)),
                 ("peak violation", number(totals.peak.max())),
@@ -430,7 +421,7 @@ class Player(Displayed):
         if isinstance(self.learner, Advised) or advice is not None or forecast is not None:
             require_jax(tracing=False)
             with self._lock:
-                return self._presented(observation.advise(self, z, advice, forecast).report)
+                return self._presented(observation.advise(self, z, advice, forecast))
         if not self.learner.request_first:
             kind = type(self.learner).__name__
             raise TypeError(
@@ -438,8 +429,7 @@ class Player(Displayed):
             )
         require_jax(tracing=False)
         with self._lock:
-            told = observation.ask(self, z)
-            return self.problem.present(told[self._played].reshape(self._shape).copy())
+            return self._presented(observation.ask(self, z), self._played)
 
     @property
     def weights(self) -> dict[int, Array] | None:
@@ -448,8 +438,8 @@ class Player(Displayed):
         if self._weights is None:
             return None
         with self._lock:
-            report = self._report if self._begun is None else observation.begin(self)[1]
-            return self._weights.by_round(self.round, report)
+            before = self._now if self._begun is None else observation.begin(self)
+            return self._weights.by_round(self.round, before.report)
 
     def _advice_facts(self) -> AdviceFacts | None:
         """What was observed with advisers, for the certificate."""
@@ -475,7 +465,7 @@ class Player(Displayed):
         """
         require_jax(tracing=False)
         with self._lock:
-            return self._presented(observation.announce(self, z).report)
+            return self._presented(observation.announce(self, z))
 
     def observe(
         self,
@@ -520,7 +510,7 @@ class Player(Displayed):
             except (TypeError, ValueError) as error:
                 refused(self, self.round, error)
                 raise
-            if self._report[0] or self._checked_every is not None:
+            if self._now.report[0] or self._checked_every is not None:
                 alarm(self)
 
     def skip(self, reason: str = "") -> None:

@@ -324,19 +324,42 @@ class Compiled:
         return executable(*passed)
 
 
+class PackedState(NamedTuple):
+    """The state of a player, as compiled steps take and return it."""
+
+    arrays: tuple[Any, ...]
+    report: Array
+    """The first of the arrays in NumPy, with the header: all that is read after a round, because
+    each transfer costs time."""
+
+    @property
+    def in_numpy(self) -> tuple[Any, ...]:
+        """The arrays, to be read in NumPy."""
+        return (self.report, *self.arrays[1:])
+
+
 class Steps(Compiled):
     """The compiled steps of one player."""
 
-    def take(self, step: Step, state: tuple[Any, ...], *given: Any) -> tuple[Any, Array]:
-        """Return the packed state after a step from a packed state, and its first array in NumPy,
-        with the header."""
-        passed = (self.fixed, state, given)
+    def pack(self, state: PlayerState, header: Array | None = None) -> PackedState:
+        """Pack a state, behind zeros or the header of the last round."""
+        arrays = self.packing.pack(state, header)
+        return PackedState(arrays, arrays[0])
+
+    def unpack(self, packed: PackedState) -> PlayerState:
+        """Return the state with arrays of NumPy, which must not be changed."""
+        state: PlayerState = self.packing.unpack(packed.in_numpy)
+        return state
+
+    def take(self, step: Step, before: PackedState, *given: Any) -> PackedState:
+        """Return the state after a step."""
+        passed = (self.fixed, before.arrays, given)
         arrays = self.call(_of_player, step, passed, given)
-        report = np.asarray(arrays[0])  # all that is read in one array: each transfer costs time
+        report = np.asarray(arrays[0])
         if report[0] >= SHORT:
             arrays = self.call(_of_player, step, passed, given, all_parts=True)
             report = np.asarray(arrays[0])
-        return arrays, report
+        return PackedState(arrays, report)
 
 
 def _of_player(
