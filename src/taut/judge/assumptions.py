@@ -92,7 +92,7 @@ class _Probes:
     @cached_property
     def data(self) -> Any:
         """A sample of the rounds."""
-        return None if self.stream is None else rounds_of(self.stream, self.keys[0], self.points)
+        return None if self.stream is None else rounds_of(self.stream, self.keys[0])
 
     @cached_property
     def order(self) -> Array:
@@ -188,10 +188,10 @@ def _proven(name: str, problem: Problem, facts: Facts) -> Assumption | None:
     return Assumption(name, fact.kind, f"{SYMBOLS[name]} = {fact.value:.6g}: {fact.source}")
 
 
-def rounds_of(stream: Stream, key: Any, points: Array) -> Any:
+def rounds_of(stream: Stream, key: Any) -> Any:
     """A sample of the data of a run's rounds, for a random key or None."""
     count = min(ROUNDS, stream.horizon * stream.seeds)
-    return sample_rounds(stream, _DEFAULT_KEY if key is None else key, count, points)
+    return sample_rounds(stream, _DEFAULT_KEY if key is None else key, count)
 
 
 def _convex(probes: _Probes, what: str, kind: str, fact: Fact | None) -> Assumption:

@@ -283,7 +283,7 @@ def with_checks(case: Case, key: jax.Array | None = None) -> Case:
     if case.scored is not case.played and case.source is not None:
         rounds = None
         if case.scored.constraints.takes_data:
-            rounds = assumptions.rounds_of(case.source, key, seen.played)
+            rounds = assumptions.rounds_of(case.source, key)
         slater = assumptions.check_slater(case.scored, rounds, SCORED_SLATER)
         checks += () if slater is None else (slater,)
     if case.announced is not None:

@@ -13,8 +13,8 @@ from .compatibility import count_constraints, round_shapes
 from .constants import Constants
 from .domains.support import linear_minimisers
 from .problem import Problem
-from .sampling import generator, sample_decisions, sample_large_rounds, sample_rounds
-from .streams import RoundData, Stream
+from .sampling import generator, sample_decisions, sample_large_rounds, sample_revealed
+from .streams import Adversary, RoundData, Stream
 
 ROUNDS = 64
 """Rounds that are evaluated at all sampled decisions, fewer if these are many."""
@@ -47,8 +47,8 @@ def estimate(problem: Problem, stream: Stream, key: jax.Array, samples: int) -> 
         problem.domain, where, int(np.clip(ENTRIES // (ROUNDS * size), min(samples, 32), samples))
     )
     wanted = int(np.clip(ENTRIES // (len(points) * size), 8, ROUNDS))
-    if stream.reacts:
-        data, read = sample_rounds(stream, when, wanted, points), 0
+    if isinstance(stream, Adversary):
+        data, read = sample_revealed(stream, when, wanted, points), 0
     else:
         data, read = sample_large_rounds(stream, when, wanted)
     if problem.previous:

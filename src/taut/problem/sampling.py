@@ -53,63 +53,51 @@ def sample_decisions(domain: Domain, key: Any, count: int) -> Array:
     return np.concatenate([centre, points]).reshape(count, *domain.shape)
 
 
-def sample_rounds(
-    stream: Stream,
-    key: Any,
-    count: int,
-    points: Any = None,
-    horizon: int | None = None,
-    finite: bool = True,
-) -> Any:
-    """Data of `count` rounds drawn from the stream, as a pytree of NumPy arrays with leading axis
-    `count`.
+def sample_rounds(stream: Stream, key: Any, count: int, horizon: int | None = None) -> Any:
+    """Data of `count` rounds drawn from a stream, as a pytree of NumPy arrays with leading axis
+    `count`. The same round can be drawn twice.
 
     Arguments:
-        stream: the stream. An adversary reveals its data to decisions drawn from `points`, (n,
-            *shape).
+        stream: the data.
         key: a JAX random key or a NumPy generator.
-        count: number of rounds; the same round can be drawn twice.
-        points: decisions, needed for an adversary only.
+        count: number of rounds.
         horizon: draw from the first so many rounds; by default from all.
-        finite: raise if the data are not finite.
     """
     rng = generator(key)
     rounds = np.sort(rng.integers(0, horizon or stream.horizon, size=count))
-    if isinstance(stream, Adversary):
-        against = jnp.asarray(points)[rng.integers(0, len(points), size=count)]
-        keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), count)
-        if stream.state is not None:
-            return _rounds_in_turn(stream, against, keys)
-        revealed = jax.vmap(stream.function)(jnp.asarray(rounds + 1, jnp.int32), against, keys)
+    return rounds_at(stream, rng.integers(0, stream.seeds, size=count), rounds)
+
+
+def sample_revealed(adversary: Adversary, key: Any, count: int, points: Array) -> Any:
+    """The same for an adversary, which reveals its data to decisions drawn from `points`, (n,
+    *shape): in rounds that are drawn, or from round 1 on if it has a state."""
+    rng = generator(key)
+    rounds = np.sort(rng.integers(0, adversary.horizon, size=count)) + 1
+    decisions = jnp.asarray(points)[rng.integers(0, len(points), size=count)]
+    keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), count)
+    if adversary.state is None:
+        revealed = jax.vmap(adversary.function)(jnp.asarray(rounds, jnp.int32), decisions, keys)
         return jax.tree.map(np.asarray, revealed)
-    data = rounds_at(stream, rng.integers(0, stream.seeds, size=count), rounds)
-    if finite and not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(data)):
-        raise ValueError("stream: got a value that is not finite; expected finite numbers")
-    return data
-
-
-def _rounds_in_turn(stream: Adversary, decisions: jax.Array, keys: jax.Array) -> Any:
-    """Data that an adversary with a state reveals to these decisions, from round 1 on."""
     floating = decisions.dtype
     state = jax.tree.map(
-        lambda a: jnp.asarray(a, floating if a.dtype.kind == "f" else None), stream.state
+        lambda a: jnp.asarray(a, floating if a.dtype.kind == "f" else None), adversary.state
     )
 
-    def one(state: Any, inputs: Any) -> Any:
-        after, z = stream.function(state, *inputs)
+    def reveal(state: Any, inputs: Any) -> Any:
+        after, z = adversary.function(state, *inputs)
         return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, state), z
 
-    rounds = jnp.arange(1, len(decisions) + 1, dtype=jnp.int32)
-    return jax.tree.map(np.asarray, jax.lax.scan(one, state, (rounds, decisions, keys))[1])
+    in_turn = jnp.arange(1, count + 1, dtype=jnp.int32)
+    return jax.tree.map(np.asarray, jax.lax.scan(reveal, state, (in_turn, decisions, keys))[1])
 
 
 def rounds_at(stream: Stream, seeds: Array, rounds: Array) -> Any:
     """The data of the given pairs of seed and round (counted from 0), with a leading axis."""
-    rows = [
-        jax.tree.map(lambda a, s=int(s): np.asarray(a[s, 0]), stream.block(int(t), 1))
-        for t, s in zip(rounds, seeds, strict=True)
-    ]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *rows)
+    rows = []
+    for seed, number in zip(seeds.tolist(), rounds.tolist(), strict=True):
+        block = stream.block(number, 1)
+        rows.append([np.asarray(leaf[seed, 0]) for leaf in jax.tree.leaves(block)])
+    return jax.tree.unflatten(jax.tree.structure(block), map(np.stack, zip(*rows, strict=True)))
 
 
 def sample_large_rounds(stream: Stream, key: Any, count: int) -> tuple[Any, int]:

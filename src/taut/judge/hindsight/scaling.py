@@ -305,7 +305,7 @@ def sample_points(scaling: Scaling, rng: np.random.Generator, count: int) -> Arr
 def sample_data(stream: Stream, ends: tuple[int, ...], rng: np.random.Generator) -> Any:
     """Data of sampled rounds in 64 bits; values that are not finite are found, with their round, by
     the pass over all."""
-    sampled = sample_rounds(stream, rng, ROUNDS, horizon=ends[-1], finite=False)
+    sampled = sample_rounds(stream, rng, ROUNDS, horizon=ends[-1])
     return jax.tree.map(as_double, sampled)
 
 
