@@ -170,9 +170,7 @@ def _steepest_of_all(
 
     maximum = 0.0
     for start in range(0, stream.horizon, block):
-        at = min(
-            start, stream.horizon - block
-        )  # the last block overlaps, so that all have one length
+        at = min(start, stream.horizon - block)  # the last block overlaps: all have one length
         data = jax.tree.map(jnp.asarray, stream.block(at, block))
         if problem.previous:
             drawn = _previous_decisions(points, jax.random.key(at), stream.seeds * block)

@@ -121,9 +121,8 @@ class Rescaled(Problem):
             self.announced = _RescaledConstraints(
                 problem.announced, units.decision, units.constraint
             )
-        self.previous = (
-            problem.previous
-        )  # the functions above take the previous decision as part of the data
+        # The functions above take the previous decision as part of the data.
+        self.previous = problem.previous
         self.start = None if problem.start is None else problem.start / units.decision
 
     def arrange(self, data: Any) -> Any:

@@ -309,9 +309,8 @@ class Tightened(Transform):
     ) -> dict[str, float]:
         """The margin is subtracted; [h - rho]_+ is at most h^2 / (4 rho) for h >= 0."""
         rho = float(self.rho)
-        if (
-            quantity == "peak violation" and not expected
-        ):  # the mean of a clipped number is not the clipped mean
+        # The mean of a clipped number is not the clipped mean.
+        if quantity == "peak violation" and not expected:
             above = max(bound - rho, 0.0)
             return {
                 quantity: above,

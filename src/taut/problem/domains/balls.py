@@ -130,9 +130,8 @@ class Ball(_Centred, leaves=("radius", "origin")):
 
     def _nearer(self, offset: jax.Array) -> jax.Array:
         """A point in the same direction, far outside the ball but near enough to be squared."""
-        smaller = offset * 2.0 ** (
-            -finfo(offset.dtype).maxexp // 2
-        )  # the reciprocal of the largest could be denormal
+        # The reciprocal of the largest entry could be denormal.
+        smaller = offset * 2.0 ** (-finfo(offset.dtype).maxexp // 2)
         return smaller / jnp.max(jnp.abs(smaller)) * (2.0**20 * self.radius)
 
     def sample(self, key: jax.Array) -> jax.Array:
@@ -143,9 +142,8 @@ class Ball(_Centred, leaves=("radius", "origin")):
 
     def _minimisers(self, directions: Any, xp: Any) -> Any:
         """centre - radius * direction / |direction|; the centre for a direction of zeros."""
-        largest = xp.max(
-            xp.abs(directions), axis=1, keepdims=True
-        )  # first to size 1, so that squares do not overflow
+        # First to size 1, so that squares do not overflow.
+        largest = xp.max(xp.abs(directions), axis=1, keepdims=True)
         unit = directions / xp.where(largest > 0, largest, 1)
         length = xp.sqrt(xp.sum(unit * unit, axis=1, keepdims=True))
         return self._row - self.radius * unit / xp.where(length > 0, length, 1)

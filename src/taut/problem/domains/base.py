@@ -74,9 +74,8 @@ class Domain(ABC):
     leaves: ClassVar[tuple[str, ...]]
     static: ClassVar[tuple[str, ...]] = ()
 
-    if (
-        TYPE_CHECKING
-    ):  # subclasses bring a property or a field; a property here would hide the field
+    # Subclasses bring a property or a field; a property here would hide the field.
+    if TYPE_CHECKING:
 
         @property
         def radius(self) -> Any:

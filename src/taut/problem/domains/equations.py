@@ -138,9 +138,8 @@ def onto_equations(rows: Any, values: Any, low: Any, high: Any, x: Any, xp: Any)
     x = x - rows.T @ (rows @ x - values)  # the point of the subspace has the same projection
     width = xp.max(high - low)
     free = high > low
-    weight = 1 / xp.maximum(
-        1.0, xp.max(xp.abs(x - (low + high) / 2)) / width
-    )  # of the distance: far points are scaled
+    # The weight of the distance: far points are scaled.
+    weight = 1 / xp.maximum(1.0, xp.max(xp.abs(x - (low + high) / 2)) / width)
     count = 2 * xp.sum(free)
     unit = xp.eye(rows.shape[0], dtype=x.dtype)
     tiny = xp.finfo(x.dtype).eps

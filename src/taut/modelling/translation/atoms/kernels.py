@@ -191,9 +191,8 @@ def _cross_entropy_jvp(primals: Pair, tangents: Pair) -> Pair:
 
 def log_sum_exp(x: jax.Array, axes: Axes) -> jax.Array:
     """Logarithm of the sum of exponentials over `axes`, which stay with length one."""
-    shift = jax.lax.stop_gradient(
-        jnp.max(x, axes, keepdims=True)
-    )  # the result does not depend on it
+    # The result does not depend on the shift.
+    shift = jax.lax.stop_gradient(jnp.max(x, axes, keepdims=True))
     return jnp.log(jnp.sum(jnp.exp(x - shift), axes, keepdims=True)) + shift
 
 
