@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from cvxpy.atoms.affine.wraps import hermitian_wrap
 
+from cvxpy_atoms import SUPPORTED
 from taut.intervals.constants import Edges
 from taut.intervals.of_cvxpy import RULES
 from taut.modelling.constants.enclosures import enclosures
-from taut.modelling.translation.atoms.table import SUPPORTED
 
 
 def rng_of(*seed):

@@ -19,12 +19,9 @@ from cvxpy.atoms.atom import Atom
 from cvxpy.expressions.leaf import Leaf
 from hypothesis import given, settings, strategies as st
 
+from cvxpy_atoms import SUPPORTED
 from taut.modelling.translation.atoms import kernels
-from taut.modelling.translation.atoms.table import (
-    REFUSED,
-    SUPPORTED,
-    UnsupportedAtom,
-)
+from taut.modelling.translation.atoms.table import REFUSED, UnsupportedAtom
 from taut.modelling.translation.statement import FlatCopy
 from taut.modelling.translation.translate import translate
 from without_compiling import in_numpy

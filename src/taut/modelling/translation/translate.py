@@ -45,7 +45,7 @@ def translate(expression: Any) -> Evaluate:
     in the tree are computed once. Outside of its domain an atom has the value that CVXPY gives it,
     or an infinite one.
 
-    Raises `UnsupportedAtom` for atoms that are not in `atoms.table.SUPPORTED`.
+    Raises `UnsupportedAtom` for atoms that are not in `atoms.rules.RULES`.
     """
     evaluate_rows = translate_rows([expression])
     return lambda variables, parameters: evaluate_rows(variables, parameters)[0]

@@ -1,90 +1,67 @@
 """The table of CVXPY atoms: which ones translate to JAX, and why the others do not.
 
 CVXPY exports classes (`cp.abs`) and functions that build trees of them (`cp.tv`); only the classes
-count here. They are found by name among the subclasses of `cvxpy.atoms.atom.Atom` that the
-installed CVXPY defines, so that a class which an older version lacks is no error.
+count here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from textwrap import shorten
-from types import MappingProxyType
 from typing import Any, cast
 
 from cvxpy import Parameter
-from cvxpy.atoms.atom import Atom
 
-from .rules import RULES, Operation, Rule, is_negated
+from .rules import RULES, Operation, is_negated
 
 _QUASI = "it is quasiconvex at best, and the guarantees need convexity"
 _GEOMETRIC = "it belongs to geometric programming, which is convex only after a change of variables"
 _CURVED = "it is neither convex nor concave"
 _LOGIC = "it is a logical expression of boolean variables, and decisions are continuous"
 
-REFUSED: Mapping[str, str] = MappingProxyType(
-    {
-        "And": _LOGIC,
-        "LogicExpression": _LOGIC,
-        "Not": _LOGIC,
-        "Or": _LOGIC,
-        "PartialProblem": (
-            "its value is the optimum of another problem; state that problem's variables and "
-            "constraints"
-        ),
-        "Prod": _GEOMETRIC,
-        "SuppFuncAtom": (
-            "its value is the optimum of another problem; write the support function of the set, "
-            "such as a norm"
-        ),
-        "SymbolicQuadForm": "it is an internal step of CVXPY's solvers; write quad_form",
-        "Xor": _LOGIC,
-        "_NaryLogicExpression": _LOGIC,
-        "asinh": _CURVED,
-        "atanh": _CURVED,
-        "ceil": _QUASI,
-        "condition_number": _QUASI,
-        "cos": _CURVED,
-        "cumprod": _GEOMETRIC,
-        "dist_ratio": _QUASI,
-        "eye_minus_inv": _GEOMETRIC,
-        "floor": _QUASI,
-        "gen_lambda_max": _QUASI,
-        "gmatmul": _GEOMETRIC,
-        "indicator": "it is infinite outside of a set; pass the set as constraints",
-        "length": _QUASI,
-        "normcdf": _CURVED,
-        "one_minus_pos": _GEOMETRIC,
-        "pf_eigenvalue": _GEOMETRIC,
-        "quantum_rel_entr": "JAX has no derivative of the matrix logarithm",
-        "sign": _QUASI,
-        "sin": _CURVED,
-        "sinh": _CURVED,
-        "tan": _CURVED,
-        "tanh": _CURVED,
-    }
-)
+REFUSED: dict[str, str] = {
+    "And": _LOGIC,
+    "LogicExpression": _LOGIC,
+    "Not": _LOGIC,
+    "Or": _LOGIC,
+    "PartialProblem": (
+        "its value is the optimum of another problem; state that problem's variables and "
+        "constraints"
+    ),
+    "Prod": _GEOMETRIC,
+    "SuppFuncAtom": (
+        "its value is the optimum of another problem; write the support function of the set, "
+        "such as a norm"
+    ),
+    "SymbolicQuadForm": "it is an internal step of CVXPY's solvers; write quad_form",
+    "Xor": _LOGIC,
+    "_NaryLogicExpression": _LOGIC,
+    "asinh": _CURVED,
+    "atanh": _CURVED,
+    "ceil": _QUASI,
+    "condition_number": _QUASI,
+    "cos": _CURVED,
+    "cumprod": _GEOMETRIC,
+    "dist_ratio": _QUASI,
+    "eye_minus_inv": _GEOMETRIC,
+    "floor": _QUASI,
+    "gen_lambda_max": _QUASI,
+    "gmatmul": _GEOMETRIC,
+    "indicator": "it is infinite outside of a set; pass the set as constraints",
+    "length": _QUASI,
+    "normcdf": _CURVED,
+    "one_minus_pos": _GEOMETRIC,
+    "pf_eigenvalue": _GEOMETRIC,
+    "quantum_rel_entr": "JAX has no derivative of the matrix logarithm",
+    "sign": _QUASI,
+    "sin": _CURVED,
+    "sinh": _CURVED,
+    "tan": _CURVED,
+    "tanh": _CURVED,
+}
 
 # Reductions over all entries, for which the order of the entries in their argument does not matter.
 _ORDER_FREE = frozenset(("Pnorm", "PnormApprox", "Sum", "log_sum_exp", "max", "min")) | frozenset(
     ("norm1", "norm_inf", "quad_over_lin", "sum_largest")
-)
-
-
-def atom_classes() -> Iterator[type]:
-    """All atom classes that the installed CVXPY defines, abstract ones included."""
-    seen: set[type] = set()
-    queue = [Atom]
-    while queue:
-        for kind in queue.pop().__subclasses__():
-            if kind not in seen and kind.__module__.startswith("cvxpy."):
-                seen.add(kind)
-                queue.append(kind)
-                yield kind
-
-
-SUPPORTED: Mapping[type, Rule] = MappingProxyType(
-    {kind: RULES[kind.__name__] for kind in atom_classes() if kind.__name__ in RULES}
 )
 
 
@@ -114,11 +91,14 @@ def operation(atom: Any) -> Operation:
     name = kind.__name__
     if hasattr(kind, "jax_operation"):  # taut's own atoms
         return cast(Operation, atom.jax_operation())
-    if kind not in SUPPORTED:
+    # By name, so that a class that an older CVXPY lacks is no error; a user's subclass is another
+    # function.
+    rule = RULES.get(name) if kind.__module__.startswith("cvxpy.") else None
+    if rule is None:
         raise UnsupportedAtom(name, atom, REFUSED.get(name, "taut does not know it"))
     if isinstance(getattr(atom, "p", None), Parameter):
         raise UnsupportedAtom(name, atom, "its exponent decides the curvature and must be a number")
-    return SUPPORTED[kind](atom)
+    return rule(atom)
 
 
 def operands(atom: Any) -> list[Any]:
