@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..arena.streams.dispatch import CAP, DAY
+from .datasets import names
 
 if TYPE_CHECKING:
     import xarray
@@ -235,7 +236,7 @@ def toy_buys(data: xarray.Dataset) -> Judgement:
     "exceeds 5 % of the largest mean",
 )
 def toy_spread(data: xarray.Dataset) -> Judgement:
-    shown = [str(name) for name in data["contestant"].values if not str(name).startswith("scaled")]
+    shown = [name for name in names(data) if not name.startswith("scaled")]
     figures: dict[str, float] = {}
     for quantity in ("violation", "largest_excess", "regret"):
         values = data[quantity].sel(contestant=shown)
@@ -252,19 +253,13 @@ def toy_spread(data: xarray.Dataset) -> Judgement:
     "its violation and its regret are each at most twice the best of the other learners",
 )
 def doubly_best(data: xarray.Dataset) -> Judgement:
-    names = [
-        str(name)
-        for name in data["contestant"].values
-        if str(name) not in ("strong", "strong-scaled")
-    ]
-    names = [
-        name for name in names if not name.startswith("scaled")
-    ]  # the paper's figure has the paper's parameters
+    # The paper's figure has the paper's parameters.
+    others = [name for name in names(data) if not name.startswith(("strong", "scaled"))]
     figures: dict[str, float] = {}
     parts: dict[str, bool] = {}
     for quantity in ("violation", "regret"):
         ours = _last(data, quantity, "strong")
-        best = min(_last(data, quantity, name) for name in names)
+        best = min(_last(data, quantity, name) for name in others)
         figures |= {f"Our-strong: {quantity}": ours, f"best other: {quantity}": best}
         if best > 0:
             figures[f"ratio to the best: {quantity}"] = ours / best
@@ -289,10 +284,7 @@ def doubly_flattens(data: xarray.Dataset) -> Judgement:
     growth = float(
         np.log(violation[-1] / violation[early]) / np.log(horizons[-1] / horizons[early])
     )
-    rivals = {f"a-ogd-{beta}": _last(data, "violation", f"a-ogd-{beta}") for beta in BETAS}
-    rivals |= {
-        f"a-ogd-strong-{beta}": _last(data, "violation", f"a-ogd-strong-{beta}") for beta in BETAS
-    }
+    rivals = {n: _last(data, "violation", n) for n in names(data) if n.startswith("a-ogd")}
     figures = {
         "Clipped-OGD: violation": float(violation[-1]),
         "growth exponent, last decade": growth,
@@ -306,10 +298,7 @@ def doubly_flattens(data: xarray.Dataset) -> Judgement:
 
 
 def dispatch_violations(data: xarray.Dataset, ours: str) -> Judgement:
-    peaks = {
-        str(name): float(data["excess"].sel(contestant=name).max().clip(0))
-        for name in data["contestant"].values
-    }
+    peaks = {n: float(data["excess"].sel(contestant=n).max().clip(0)) for n in names(data)}
     earlier = {name: peak for name, peak in peaks.items() if name.startswith(("ogd", "a-ogd"))}
     mine = {name: peak for name, peak in peaks.items() if name.startswith(ours)}
     parts = {
