@@ -118,12 +118,8 @@ def _read(folder: Path) -> dict[str, Any]:
         )
     wrong = [name for name in _TEXTS if not isinstance(submitted.get(name), str)]
     listed = submitted.get("entries")
-    if (
-        wrong
-        or not isinstance(listed, list)
-        or not listed
-        or not all(isinstance(entry, dict) for entry in listed)
-    ):
+    objects = isinstance(listed, list) and all(isinstance(entry, dict) for entry in listed)
+    if wrong or not objects or not listed:
         raise ValueError(
             f"{path}: got no {wrong[0] if wrong else 'entries'}; expected texts for "
             f"{', '.join(_TEXTS)}, and a list of objects called entries"
@@ -270,12 +266,8 @@ def write_submission(
                 "data": suite.checksum(data),
             }
         )
-    content = {
-        "format": FORMAT,
-        "suite": suite.NAME,
-        **{"learner": learner, "origin": origin, "version": version},
-        **{"parameters": parameters, "variant": variant, "seeds": seeds},
-        "entries": entries,
-    }
+    told = learner, origin, version, parameters, variant, seeds
+    about = dict(zip(_TEXTS, told, strict=True))
+    content = {"format": FORMAT, "suite": suite.NAME, **about, "entries": entries}
     storage.write_atomically(folder / FILE, json.dumps(content, indent=1).encode())
     return folder

@@ -31,13 +31,10 @@ from ..score import (
     parts,
     sensitivity,
 )
-from ..stream import Stream
 from .board import Costs, groups, number, short
 
 TAUS = 10.0 ** np.linspace(0, 4, 41)
 """The factors of performance profiles."""
-LONGEST, TUNED = "longest", "tuned"
-"""Views: the largest number of rounds of each stream, and the best of the grid."""
 Rows = Mapping[Key, Result]
 
 
@@ -141,17 +138,14 @@ def _html(data: str) -> str:
 
 
 def _groups(costs: Costs, results: Rows, boards: tuple[Board, ...]) -> list[dict[str, Any]]:
-    """The boards of the page. Each has a view per number of rounds, and one of the best of the
-    grid."""
+    """The boards of the page. Each has a view of the largest number of rounds of each stream, one
+    of the best of the grid, and one per number of rounds."""
     horizons = sorted({result.horizon for result in results.values() if result.variant == THEORY})
     by_horizon = {T: dict(groups(boards_of(results, horizon=T))) for T in horizons}
     tuned = dict(groups(boards_of(results, tuned=True)))
     listed = []
     for title, group in groups(boards):
-        views = {
-            LONGEST: _view(costs, group),
-            TUNED: _view(costs, tuned[title]),
-        }
+        views = {"longest": _view(costs, group), "tuned": _view(costs, tuned[title])}
         for T in horizons:
             if title in by_horizon[T]:
                 views[str(T)] = _view(costs, by_horizon[T][title])
@@ -274,13 +268,6 @@ def _lines(costs: Costs, results: Rows, theory: Board) -> dict[str, Any]:
     }
 
 
-def _hit(stream: Stream, result: Result) -> float | None:
-    """The share of targets that a result hits."""
-    if stream.scored_regret not in result.values:
-        return None
-    return number(float(statistics.shares(*parts(stream, result)).hit.mean()))
-
-
 def _line(
     costs: Costs, results: Rows, theory: Board, best: Board | None, learner: str
 ) -> dict[str, Any]:
@@ -302,7 +289,12 @@ def _line(
                 for name in ("regret", "violation")
             },
         },
-        "hits": [_hit(stream, run) for run in runs],
+        "hits": [
+            number(float(statistics.shares(*parts(stream, run)).hit.mean()))
+            if stream.scored_regret in run.values
+            else None
+            for run in runs
+        ],
         "exponents": {
             name: [number(rate.exponent), number(rate.low), number(rate.high)]
             for name, rate in growth.items()
