@@ -26,7 +26,7 @@ from taut.paper.contestants import (  # noqa: E402
     Contestant,
 )
 from taut.paper.experiments.dispatch import CHOICES  # noqa: E402
-from taut.paper.reproduce import GRID  # noqa: E402
+from taut.paper.reproduce import FULL  # noqa: E402
 
 from .results import report  # noqa: E402
 
@@ -43,18 +43,18 @@ def main() -> None:
         compare(
             "toy",
             toy.problem(),
-            toy.costs(10, max(GRID)),
+            toy.costs(10, max(FULL.main)),
             FOR_CONVEX_LOSSES,
-            GRID,
+            FULL.main,
             10,
             NAIVE["toy"],
         ),
         compare(
             "doubly stochastic",
             doubly_stochastic.problem(),
-            doubly_stochastic.permutations(10, 10, max(GRID)),
+            doubly_stochastic.permutations(10, 10, max(FULL.main)),
             FOR_STRONGLY_CONVEX_LOSSES,
-            GRID,
+            FULL.main,
             10,
             NAIVE["doubly"],
         ),

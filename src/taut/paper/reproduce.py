@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .. import arguments, storage
 from ..arena import demand as _demand
@@ -39,9 +39,25 @@ EXPERIMENTS: dict[str, Any] = {
     "theory": theory,
 }
 """The modules of the experiments, by name."""
-GRID = (250, 500, 1000, 2000, 3000, 4500, 6500, 8000, 10_000, 13_000, 16_500, 20_000)
-FEW = (500, 2000, 8000, 20_000)
-THEORY_GRID = (500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000)
+
+
+class Horizons(NamedTuple):
+    """The numbers of rounds that are played."""
+
+    main: tuple[int, ...]
+    """For the main datasets."""
+    few: tuple[int, ...]
+    """For the other choices."""
+    theory: tuple[int, ...]
+    """For the growth exponents."""
+
+
+FULL = Horizons(
+    (250, 500, 1000, 2000, 3000, 4500, 6500, 8000, 10_000, 13_000, 16_500, 20_000),
+    (500, 2000, 8000, 20_000),
+    (500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000),
+)
+QUICK = Horizons((250, 1000, 4000, 8000), (500, 2000, 8000), (500, 2000, 8000))
 
 OPEN = tuple(
     dict(zip(("what", "chosen", "others"), row, strict=True))
@@ -80,21 +96,6 @@ class Options:
     seeds: int = 10
     quick: bool = False
     demand: tuple[str, ...] = ()
-
-    @property
-    def grid(self) -> tuple[int, ...]:
-        """Horizons of the main datasets."""
-        return GRID if not self.quick else (250, 1000, 4000, 8000)
-
-    @property
-    def few(self) -> tuple[int, ...]:
-        """Horizons of the other choices."""
-        return FEW if not self.quick else (500, 2000, 8000)
-
-    @property
-    def theory_grid(self) -> tuple[int, ...]:
-        """Horizons of the growth exponents."""
-        return THEORY_GRID if not self.quick else (500, 2000, 8000)
 
 
 def reproduce(
@@ -222,7 +223,8 @@ def _path(folder: Path, name: str, k: int) -> Path:
 
 
 def _play(name: str, k: int, options: Options, series: _demand.Demand | None) -> xarray.Dataset:
-    horizons = options.grid if k == 0 else options.few
+    grids = QUICK if options.quick else FULL
+    horizons = grids.main if k == 0 else grids.few
     if name == "toy":
         return toy.play(toy.CHOICES[k], horizons, options.seeds)
     if name == "doubly-stochastic":
@@ -231,7 +233,7 @@ def _play(name: str, k: int, options: Options, series: _demand.Demand | None) ->
         return doubly_stochastic.play(doubly_stochastic.CHOICES[k], horizons, seeds)
     if name == "dispatch":
         return dispatch.play(dispatch.CHOICES[k], series)
-    return theory.play(options.theory_grid, options.seeds)
+    return theory.play(grids.theory, options.seeds)
 
 
 def _finished(path: Path, options: Options) -> bool:
