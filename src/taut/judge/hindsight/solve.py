@@ -109,11 +109,14 @@ def hindsight(
         )
     tolerance = arguments.positive("tolerance", tolerance)
     asked = problem
-    source = _source(problem.arrange(stream), horizon, seeds)
-    problem = problem.whole()
-    if problem.previous or previous is not None:
-        problem, source = without_memory(problem, source, previous, comparator)
-    length = source.horizon if horizon is None else arguments.count("horizon", horizon)
+    source = as_stream(problem.arrange(stream), horizon=horizon, seeds=seeds)
+    if source.reacts:
+        raise ValueError(
+            "stream: got an adversary, which has no data before it is played against; expected "
+            "arrays: record what it reveals to the decisions of a run"
+        )
+    problem, source = without_memory(problem, source, previous, comparator)
+    length = source.horizon
     wanted = None if prefixes is None else _prefixes(prefixes, length)
     ends = tuple(sorted(set(wanted or (length,))))
     with double_precision():
@@ -139,20 +142,6 @@ def hindsight(
         prefixes=wanted,
         problem=asked,
     )
-
-
-def _source(stream: Any, horizon: int | None, seeds: int | None) -> Stream:
-    source = as_stream(stream, horizon=horizon, seeds=seeds)
-    if source.reacts:
-        raise ValueError(
-            "stream: got an adversary, which has no data before it is played against; expected "
-            "arrays: record what it reveals to the decisions of a run"
-        )
-    if horizon is not None and horizon > source.horizon:
-        raise ValueError(
-            f"horizon: got {horizon}; expected at most the {source.horizon} rounds of the stream"
-        )
-    return source
 
 
 def _prefixes(prefixes: Any, horizon: int) -> tuple[int, ...]:
