@@ -30,7 +30,7 @@ def costs(seeds=3, rounds=4000):
 def test_a_known_power_is_fitted_exactly():
     horizons = [100, 1000, 10_000]
     values = np.array([[3.0 * T**0.4 for T in horizons], [5.0 * T**0.4 for T in horizons]])
-    rate = fit("violation", horizons, values, {"violation": 0.75})
+    rate = fit("violation", horizons, values, 0.75)
     assert rate.exponent == pytest.approx(0.4)
     assert rate.low == pytest.approx(rate.high)
     assert rate.theory == 0.75

@@ -287,8 +287,7 @@ def compare(
     best: Any = None,
     tolerance: float | None = None,
     timing: bool = True,
-    threads: int | None = None,
-    executor: Any = None,
+    executor: Any = 1,
     progress: bool = False,
 ) -> Comparison:
     """Play several learners on the same problem and data, and compare regret, all violations and
@@ -306,10 +305,8 @@ def compare(
             learners of the largest |max_i g_i(x_t)|.
         timing: whether to play every learner a second time, when its program is compiled, to
             measure the time per round.
-        threads: how many learners are played at a time; by default one, so that they do not disturb
-            each other's timing.
-        executor: where learners are played if not in threads: processes or a cluster, as in
-            `taut.sweep`.
+        executor: where learners are played, as in `taut.sweep`; by default one at a time, so that
+            they do not disturb each other's timing.
         progress: show a progress bar.
 
     >>> import numpy as np, taut
@@ -339,8 +336,6 @@ def compare(
     seen: dict[str, Any] = {"feedback": feedback, "unproven": unproven}
     how = {"score": score, "record": ("loss", "excess"), **seen}
     cells = [Cell(learner, problem, source, **how) for learner in made.values()]
-    if executor is None:
-        executor = 1 if threads is None else arguments.count("threads", threads)
     played = sweep(cells, executor, progress=progress).check()
     runs = {label: played[name] for label, name in zip(made, played, strict=True)}
     notes: list[str] = []

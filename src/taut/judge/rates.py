@@ -96,7 +96,6 @@ def rates(
     *,
     seeds: int | None = None,
     score: Problem | None = None,
-    theory: Mapping[str, float] | None = None,
     executor: Any = None,
 ) -> Rates:
     """Growth exponents of regret and of each violation: `rates(learner, family, horizons)` or
@@ -109,8 +108,6 @@ def rates(
         horizons: at least two, increasing.
         seeds: number of seeds in the stream, as in `taut.simulate`.
         score: the problem to score by, if the one played is a transform of it.
-        theory: growth exponents to compare with, by quantity; by default those of the learner's own
-            bounds over the same horizons.
         executor: where horizons are played, as in `taut.sweep`; by default in threads.
     """
     positional = [argument for argument in (learner, family, horizons) if argument is not None]
@@ -154,23 +151,21 @@ def rates(
         best = smallest(translated(promised, problem, score or problem, horizon, count)).values()
         limits.append({g.quantity: g.bound for g in best if g.bound is not None})
     values = {name: np.stack([column[name] for column in columns], axis=-1) for name in QUANTITIES}
-    allowed = _slopes(grid, limits) if theory is None else theory
-    return Rates(grid, values, tuple(fit(name, grid, values[name], allowed) for name in QUANTITIES))
+    slopes = _slopes(grid, limits)
+    fitted = [fit(name, grid, values[name], slopes.get(name)) for name in QUANTITIES]
+    return Rates(grid, values, tuple(fitted))
 
 
-def fit(
-    quantity: str, horizons: Sequence[int], values: Array, theory: Mapping[str, float] | None = None
-) -> Rate:
+def fit(quantity: str, horizons: Sequence[int], values: Array, theory: float | None = None) -> Rate:
     """Least squares of log value on log horizon, with one slope per seed. A quantity that is not
     positive has no slope."""
-    allowed = None if theory is None else theory.get(quantity)
     values = np.atleast_2d(values)
     if np.any(values <= 0):
-        return Rate(quantity, np.nan, np.nan, np.nan, allowed)
+        return Rate(quantity, np.nan, np.nan, np.nan, theory)
     slopes = np.polyfit(np.log(horizons), np.log(values).T, 1)[0]
     centre = float(np.mean(slopes))
     half = half_width(slopes) if len(slopes) > 1 else 0.0
-    return Rate(quantity, centre, centre - half, centre + half, allowed)
+    return Rate(quantity, centre, centre - half, centre + half, theory)
 
 
 def _without_rounding(values: dict[str, Array], run: Run) -> dict[str, Array]:

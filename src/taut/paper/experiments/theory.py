@@ -303,7 +303,7 @@ def play(
         for kind in ("bound_", "trivial_"):
             data[f"{kind}{name}"] = (("case", "horizon"), np.stack(columns[f"{kind}{name}"]))
         rates = [
-            fit(quantity, horizons, values, case.allowed)
+            fit(quantity, horizons, values, case.allowed.get(quantity))
             for case, values in zip(chosen, columns[name], strict=True)
         ]
         for part in ("exponent", "low", "high", "theory"):
