@@ -4,44 +4,18 @@ before."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
 
-from ..engine import register_dataclass
-from ..problem.constraints import Constraints
-from ..problem.problem import LossWithPrevious, Problem
-from ..problem.streams import RoundData
+from ..problem.constraints import UserConstraints
+from ..problem.problem import Problem
 from .translation.parameters import is_previous
 from .translation.round_data import Keys
 
 if TYPE_CHECKING:
     from .model import Model
-
-
-@register_dataclass
-@dataclass(frozen=True)
-class _Filled(Constraints):
-    """Constraints of a model, whose parameters for previous decisions are filled in."""
-
-    stated: Constraints
-    fill: Callable[[Any], Any] = field(metadata={"static": True})
-
-    @property
-    def takes_data(self) -> bool:  # type: ignore[override]
-        return self.stated.takes_data
-
-    @property
-    def takes_previous(self) -> bool:
-        """Whether the previous decision matters; taken for granted if data do."""
-        return self.stated.takes_data
-
-    def values(self, x: jax.Array, z: Any) -> jax.Array:
-        return self.stated.values(x, None if z is None else self.fill(z))
-
-    def row_names(self, x: Any = None, z: Any = None) -> tuple[str, ...] | None:
-        return self.stated.row_names()
 
 
 class RememberingModel(Problem):
@@ -54,14 +28,9 @@ class RememberingModel(Problem):
         self.model = model
         self.others = [parameter for parameter in model.parameters if not is_previous(parameter)]
         self.keys = Keys(self.others, model.fixed)
-        loss, fill = model.loss, self._filled
-
-        def filled_loss(x: jax.Array, z: Any, before: jax.Array) -> Any:
-            return loss(x, fill(RoundData(z, before)))
-
         super().__init__(
-            filled_loss,
-            _Filled(model.constraints, fill),
+            self._filled(model.loss),
+            self._filled_constraints(model.constraints),
             model.domain,
             model.constants,
             model.domain_binds,
@@ -69,9 +38,9 @@ class RememberingModel(Problem):
             previous=True,
             start=None if start is None else model.assemble(start),
         )
-        self.announced = None if model.announced is None else _Filled(model.announced, fill)
+        if model.announced is not None:
+            self.announced = self._filled_constraints(model.announced)
         self.announced_count = model.announced_count
-        assert isinstance(self.loss, LossWithPrevious)
         self.proof_of_convexity = model.proof_of_convexity
         self.proof_of_domain = model.proof_of_domain
         self.written = self.constraints
@@ -81,14 +50,24 @@ class RememberingModel(Problem):
         """How variable attributes and the domain are treated."""
         return self.model.notes
 
-    def _filled(self, z: RoundData) -> tuple[Any, ...]:
-        """The data of all parameters of the model, in its order."""
-        parts = self.model.variable_values(z.previous)
-        data = iter(self._tuple(z.data))
-        return tuple(
-            parts[p._taut_variable.id].reshape(p.shape) if is_previous(p) else next(data)
-            for p in self.model.parameters
-        )
+    def _filled(self, function: Callable[[jax.Array, Any], Any]) -> Callable[..., Any]:
+        """A function of decision, data and previous decision, from one of the model's data."""
+
+        def filled(x: jax.Array, z: Any, before: jax.Array) -> Any:
+            parts = self.model.variable_values(before)
+            others = iter(self._tuple(z))
+            data = tuple(
+                parts[p._taut_variable.id].reshape(p.shape) if is_previous(p) else next(others)
+                for p in self.model.parameters
+            )
+            return function(x, data)
+
+        return filled
+
+    def _filled_constraints(self, stated: Any) -> UserConstraints:
+        if not stated.takes_data:
+            return stated
+        return replace(stated, function=self._filled(stated.function), takes_previous=True)
 
     def _tuple(self, data: Any) -> tuple[Any, ...]:
         if data is None:  # rows without other parameters than previous decisions
