@@ -280,7 +280,7 @@ class Problem(Displayed):
         known = estimate(
             self,
             as_stream(self.arrange(stream), horizon=horizon, seeds=seeds),
-            random_key("key", key),
+            key,
             arguments.count("samples", samples, most=10**7),
         )
         return self.constants.merged(known)

@@ -112,8 +112,7 @@ class FlatCopy:
 
 
 class Request(NamedTuple):
-    """What a user asks for: the arguments of `from_cvxpy`. A model keeps it, so that it can be
-    built again for other data."""
+    """What a user asks for: the arguments of `from_cvxpy`, to build the model with all rows, too."""
 
     loss: Any
     constraints: Any
