@@ -68,10 +68,6 @@ def test_run_certify_and_plot(folder):
     said = json.loads(called("certify", "out.nc", *PLAYED, "--json"))
     assert said == json.loads(json.dumps(expected.certificate().to_dict()))
     assert called("plot", "out.nc", "-q", "violation").strip() == "saved to out.png"
-    assert (
-        called("plot", "out.nc", "-q", "regret", "-o", "regret.png", *PLAYED).strip()
-        == "saved to regret.png"
-    )
     assert (folder / "out.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -80,12 +76,6 @@ def test_a_certificate_notices_other_data(folder):
     pd.DataFrame(COSTS * 2, index=TIMES).to_csv("costs.csv")
     said = called("certify", "out.nc", *PLAYED, fails=True)
     assert "the losses of round 2 are not those of the run" in said
-
-
-def test_regret_needs_problem_and_data(folder):
-    called(*RUN)
-    said = called("plot", "out.nc", "-q", "regret", *PLAYED[:2], fails=True)
-    assert said == "quantity: got regret alone; expected --problem and --data beside it"
 
 
 def test_seeds_on_the_command_line_are_those_of_the_library(folder):

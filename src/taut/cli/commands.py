@@ -3,7 +3,6 @@ library."""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -89,7 +88,6 @@ _Learners = Annotated[
         "--learner", "-l", help="Name of a learner; repeat it.", autocompletion=learner_names
     ),
 ]
-_PLAYED = "The problem that was played, as in problem.py:game. The file is run."
 _Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="An option of the learner, as in beta=0.5; can be repeated."),
@@ -189,7 +187,12 @@ def compare(
 
 def certify(
     run: Annotated[Path, typer.Argument(help="A run that taut run saved.")],
-    problem: Annotated[str, typer.Option("--problem", help=_PLAYED)],
+    problem: Annotated[
+        str,
+        typer.Option(
+            "--problem", help="The problem that was played, as in problem.py:game. The file is run."
+        ),
+    ],
     data: _Data,
     seeds: _Seeds = None,
     advice: _Advice = None,
@@ -217,35 +220,25 @@ def plot(
         typer.Option(
             "--quantity",
             "-q",
-            help="loss, violation, excess, decision, weights or regret; by default three panels.",
+            help="loss, violation, excess, decision or weights; by default three panels.",
         ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The figure; by default the run with .png.")
     ] = None,
-    problem: Annotated[str | None, typer.Option("--problem", help=_PLAYED)] = None,
-    data: Annotated[Path | None, typer.Option("--data", "-d", help="The stream.")] = None,
-    seeds: _Seeds = None,
     json_out: Json = False,
 ) -> None:
-    """Draw a saved run. Only regret takes the problem and the data."""
+    """Draw a saved run.
+
+    Regret needs the problem and the data too; taut compare --figure draws it.
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")
     from ..runs.run import Run
 
     target = out or run.with_suffix(".png")
-    saved = Run.load(run)
-    if quantity == "regret":
-        from ..problem.streams import as_stream
-
-        if problem is None or data is None:
-            raise ValueError("quantity: got regret alone; expected --problem and --data beside it")
-        stream = read_data(data)
-        game = load_problem(problem)
-        read = as_stream(game.arrange(stream), horizon=saved.horizon, seeds=seeds)
-        saved = dataclasses.replace(saved, problem=game, played=game, stream=read)
-    axes = saved.plot(quantity)
+    axes = Run.load(run).plot(quantity)
     (axes if quantity else axes[0]).figure.savefig(target, dpi=150)
     typer.echo(json.dumps({"figure": str(target)}) if json_out else f"saved to {target}")
 
