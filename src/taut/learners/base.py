@@ -166,6 +166,18 @@ class Learner(ABC):
         return ()
 
 
+class KeepsMultiplier(Learner):
+    """A learner whose state is a decision with a multiplier or queue per constraint, from zero."""
+
+    def init(self, x1: jax.Array, count: int) -> MultiplierState:
+        """Play x1 first, with multipliers of zero."""
+        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
+
+    def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
+        """Return lambda_t."""
+        return state.multiplier
+
+
 def first_round() -> jax.Array:
     """Return t = 1, in a type that does not depend on the user's settings."""
     return jnp.asarray(1, jnp.int32)

@@ -32,7 +32,7 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.domains.simplex import onto_simplex
 from ..problem.rounds import Round
-from .base import Learner, MultiplierState, first_round, learner_dataclass, sizes
+from .base import KeepsMultiplier, MultiplierState, learner_dataclass, sizes
 from .card import ROOT, WITH_SLATER, Card, Growth
 from .guarantee import BASE, Assumes, Guarantee, Setting
 from .schedules import InverseRoot, Schedule
@@ -57,7 +57,7 @@ CONSTANTS = (
 
 
 @learner_dataclass
-class BoundedGame(Learner):
+class BoundedGame(KeepsMultiplier):
     r"""x_{t+1} = Pi_B( x_t - eta_t (df_t + lambda_t dg_t) ),
         lambda_{t+1} = Pi_M( lambda_t + mu_t g_t(x_t) ).
 
@@ -95,10 +95,6 @@ class BoundedGame(Learner):
         return cls(
             InverseRoot(across / (loss_slope + limit * slope)), InverseRoot(width / height), limit
         )
-
-    def init(self, x1: jax.Array, count: int) -> MultiplierState:
-        """Play x1 first, with multipliers of zero."""
-        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
     def step(self, state: MultiplierState, round: Round) -> MultiplierState:
         """Both players move at the same time: the decision answers lambda_t, the multiplier answers
@@ -153,10 +149,6 @@ class BoundedGame(Learner):
         yield Guarantee.none(
             "violation", source, "slack in one round can pay for violations in another"
         )
-
-    def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
-        """Return lambda_t."""
-        return state.multiplier
 
 
 @dataclass(frozen=True)

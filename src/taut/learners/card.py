@@ -43,6 +43,12 @@ class Growth:
 ROOT, THREE_QUARTERS = Growth("sqrt T", 0.5), Growth("T^(3/4)", 0.75)
 LOGARITHM, NONE = Growth("log T", 0.0), Growth("0", 0.0)
 """Growth of many bounds."""
+WITH_CURVATURE = {
+    "regret": LOGARITHM,
+    "violation": Growth("sqrt(T log T)", 0.5),
+    "squared violation": LOGARITHM,
+}
+"""Growth of several methods for strongly convex losses."""
 
 _FILLED = {
     "horizon": "the number of rounds, for example horizon=1000",

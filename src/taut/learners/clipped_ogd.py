@@ -26,7 +26,7 @@ from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import clipped_bounds as bounds
 from .base import Learner, State, first_round, learner_dataclass
-from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from .card import ROOT, STRONG, THREE_QUARTERS, WITH_CURVATURE, Card, Growth
 from .clipped_parameters import optimal_parameters
 from .doubling import Doubling
 from .guarantee import BASE, Guarantee, Setting, with_excess
@@ -325,11 +325,7 @@ CARDS = (
         "strongly convex",
         STRONG,
         needs=("loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"),
-        growth={
-            "regret": LOGARITHM,
-            "violation": Growth("sqrt(T log T)", 0.5),
-            "squared violation": LOGARITHM,
-        },
+        growth=WITH_CURVATURE,
     ),
     Card(
         "clipped-ogd-anytime",

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import Learner, MultiplierState, first_round, learner_dataclass
+from .base import KeepsMultiplier, MultiplierState, learner_dataclass
 from .card import ROOT, WITH_SLATER, Card, Growth
 from .guarantee import Guarantee, Setting
 from .protocols import StepsFromDecision
@@ -45,7 +45,7 @@ from .theorem import (
 
 
 @learner_dataclass
-class DriftPlusPenalty(StepsFromDecision, Learner):
+class DriftPlusPenalty(StepsFromDecision, KeepsMultiplier):
     r"""Minimise the linear models of loss and constraints, weighted by queues, plus a proximal
     term.
 
@@ -77,10 +77,6 @@ class DriftPlusPenalty(StepsFromDecision, Learner):
         """V = sqrt(T), alpha = T, as in the reference; the constants are not used."""
         horizon = arguments.count("horizon", horizon)
         return cls(math.sqrt(horizon), float(horizon))
-
-    def init(self, x1: jax.Array, count: int) -> MultiplierState:
-        """Return the state that plays x1 first, with empty queues."""
-        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
     def step(self, state: MultiplierState, round: Round) -> MultiplierState:
         """Update the decision with Q_t, then the queues with the new decision."""

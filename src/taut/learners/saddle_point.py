@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
-from .base import Learner, MultiplierState, first_round, learner_dataclass
+from .base import KeepsMultiplier, MultiplierState, learner_dataclass
 from .card import ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .guarantee import BASE, Guarantee, Setting, with_excess
 from .protocols import StepsFromDecision
@@ -48,7 +48,7 @@ from .theorem import (
 
 
 @learner_dataclass
-class SaddlePoint(StepsFromDecision, Learner):
+class SaddlePoint(StepsFromDecision, KeepsMultiplier):
     r"""Take a gradient step of the decision and one of the multiplier, both at once.
 
         x <- Pi_B( x - eta_t (df + lambda dg) )
@@ -151,10 +151,6 @@ class SaddlePoint(StepsFromDecision, Learner):
     def _adaptive(cls, eta: Schedule, theta: Schedule, clipped: bool) -> SaddlePoint:
         return cls(eta, Reciprocal(theta, 1.0), theta, clipped)
 
-    def init(self, x1: jax.Array, count: int) -> MultiplierState:
-        """Return the state that plays x1 first, with multipliers at zero."""
-        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
-
     def step(self, state: MultiplierState, round: Round) -> MultiplierState:
         """Update decision and multiplier, both from x_t and lambda_t."""
         x, t, weight = state
@@ -235,10 +231,6 @@ class SaddlePoint(StepsFromDecision, Learner):
         yield setting.evaluate("regret", regret, source, (), rests, **numbers)
         quantity = "violation" if self.clipped else "excess"
         yield setting.evaluate(quantity, excess, source, (), rests, **numbers)
-
-    def multiplier(self, state: MultiplierState, round: Round) -> jax.Array:
-        """Return lambda_t."""
-        return state.multiplier
 
 
 def _one_constraint(constants: Constants) -> tuple[float, float]:

@@ -34,14 +34,14 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.problem import Problem
 from ..problem.rounds import Round
-from .base import Learner, MultiplierState, first_round, learner_dataclass
+from .base import KeepsMultiplier, MultiplierState, learner_dataclass
 from .card import Card, Growth
 from .guarantee import BASE, Assumes, Guarantee, Setting
 from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula, range_of_losses
 
 
 @learner_dataclass
-class YuNeely(Learner):
+class YuNeely(KeepsMultiplier):
     r"""x_{t+1} = Pi_B( x_t - (df_t(x_t) + gamma A'(Q_{t+1} + q_t)) / (2 alpha) ),
         Q_{t+1} = max(-q_t, Q_t + q_t).
 
@@ -93,10 +93,6 @@ class YuNeely(Learner):
             norm = _largest(constants) if norm is None else norm
         norm = arguments.positive("norm", norm)
         return cls(float(horizon) ** 0.25, (norm**2 + 1) * math.sqrt(horizon) / 2, norm)
-
-    def init(self, x1: jax.Array, count: int) -> MultiplierState:
-        """Play x1 first, with empty queues."""
-        return MultiplierState(x1, first_round(), jnp.zeros((count,), x1.dtype))
 
     def step(self, state: MultiplierState, round: Round) -> MultiplierState:
         """First the queues with g(x_t), then the decision with the new queues."""

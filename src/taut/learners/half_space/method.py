@@ -52,7 +52,7 @@ from ...problem.constants import Constants
 from ...problem.domains import Domain
 from ...problem.rounds import FullInformation, Round
 from ..base import Learner, first_round, largest_row, learner_dataclass, sizes
-from ..card import LOGARITHM, NONE, ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from ..card import NONE, ROOT, STRONG, THREE_QUARTERS, WITH_CURVATURE, Card, Growth
 from ..guarantee import Guarantee, Setting
 from ..protocols import StepsFromDecision
 from ..schedules import CLIP, AdaGradNorm, Constant, Inverse, InverseRoot, Schedule, Slopes
@@ -540,23 +540,12 @@ CARDS = (
             "squared violation": Growth("sqrt(T log T)", 0.5),
         },
     ),
-    Card(
-        "half-space-horizon",
-        HalfSpace.tuned,
-        "Half-space (known horizon)",
-        _OURS,
-        cost=_COST,
-        needs=("loss_lipschitz",),
-        growth=_ROOT,
-    ),
-    Card(
-        "half-space-anytime",
-        HalfSpace.anytime,
-        "Half-space (anytime)",
-        _OURS,
-        cost=_COST,
-        needs=("loss_lipschitz",),
-        growth=_ROOT,
+    *(
+        Card(name, make, title, _OURS, cost=_COST, needs=("loss_lipschitz",), growth=_ROOT)
+        for name, make, title in (
+            ("half-space-horizon", HalfSpace.tuned, "Half-space (known horizon)"),
+            ("half-space-anytime", HalfSpace.anytime, "Half-space (anytime)"),
+        )
     ),
     Card(
         "half-space-strong",
@@ -567,11 +556,7 @@ CARDS = (
         STRONG,
         cost=_COST,
         needs=("loss_lipschitz", "strong_convexity"),
-        growth={
-            "regret": LOGARITHM,
-            "violation": Growth("sqrt(T log T)", 0.5),
-            "squared violation": LOGARITHM,
-        },
+        growth=WITH_CURVATURE,
     ),
     Card(
         "half-space-margin",
