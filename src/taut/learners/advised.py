@@ -16,11 +16,8 @@ No range and no horizon is needed. The learner takes its own step from e_0, and 
 the round reveals at x_t besides its own. The formulas never divide by Delta before they subtract:
 while Delta is 0, the experts with the least L have equal weights.
 
-With s_t the range of the losses in round t and S the largest of them, the mixture is behind its
-best expert by at most Delta_{T-1} + Delta_T <= sqrt(ln K sum_t s_t^2) + 2 S (de Rooij, van Erven,
-Grunwald & Koolen, 2014). The theorems are C1 to C3 of `docs/theory.md`. They are about the path
-that was played: if losses depend on the previous decision, an adviser alone might have come by
-other previous decisions.
+The theorems, C1 to C3, are in `docs/theory.md`; the weights are those of de Rooij, van Erven,
+Grunwald & Koolen (2014).
 """
 
 from __future__ import annotations

@@ -7,11 +7,6 @@ take the learner's step (docs/theory.md, N1 to N3).
 Clipping comes after averaging, so its bias vanishes as the averages converge; a method that clips
 each observed value keeps that bias for ever. Rows are estimated one by one, never their maximum:
 the largest of several noisy values is biased as well.
-
-Averages of t sigma-sub-Gaussian errors exceed sigma sqrt(2 ln(m T^2) / t) with probability at most
-2 / (m T^2), so all margins hold with probability 1 - 2/T. Then every feasible decision satisfies
-what the step projects on, so regret is that of half-space learners (H1, H2). The next decision
-satisfies it too, so g_i(x_{t+1}) is at most twice the margin.
 """
 
 from __future__ import annotations
@@ -416,10 +411,8 @@ def averaged_violation(
     r"""Violation of m affine rows: v_1 + 4 sigma sqrt(2 T ln(m T^2)), with probability 1 - 2/T
     (N1).
 
-    v_{t+1} <= 2 margin_t and sum_t 1/sqrt(t) <= 2 sqrt(T). If gradients are noisy too, the estimate
-    must be right at x_{t+1}, which depends on the noise: the error of the mean gradient adds 2 R
-    gamma sqrt(2 d T ln(d m T^2)), gamma being its parameter in each of d coordinates, and the
-    probability is 1 - 4/T.
+    If gradients are noisy too, the error of the mean gradient adds 2 R gamma sqrt(2 d T ln(d m
+    T^2)), gamma being its parameter in each of d coordinates, and the probability is 1 - 4/T.
 
     Arguments:
         sigma: the errors of the observed linear model at any one decision are sigma-sub-Gaussian.
@@ -458,8 +451,7 @@ def averaged_smooth_violation(
     sqrt(log T)) for rate T^(-2/3).
 
     The recursion of docs/theory.md, N2, evaluated round by round: bounds on u_t = [estimate -
-    margin]_+, on the bias of the estimate, on the move and on the violation. All of its maps
-    increase, so upper bounds stay upper bounds.
+    margin]_+, on the bias of the estimate, on the move and on the violation.
 
     Arguments:
         slater: e, the slack of one decision in all rows.
@@ -503,13 +495,8 @@ def averaged_block_violation(
     constraint_count: Count,
     violation: NonNegative,
 ) -> float:
-    r"""Violation in blocks of B rounds: B (2 N margin + V_N), N = ceil(T / B), margin = sigma
-    sqrt(2 ln(m T^2) / B) (N3).
-
-    In block k the largest row is at most 2 margin + G_g r_k, r_k the distance of the decision from
-    the half-space of its estimate, and V_N bounds G_g sum r_k: H1's bound on the violation over N
-    rounds.
-    """
+    """Violation in blocks of B rounds: B (2 N margin + V_N), N = ceil(T / B), margin = sigma
+    sqrt(2 ln(m T^2) / B), V_N = `violation` being H1's bound over N rounds (N3)."""
     blocks = -(-horizon // block)
     margin = averaged_margin(
         sigma=sigma, horizon=horizon, constraint_count=constraint_count, rate=1 / block

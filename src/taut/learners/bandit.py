@@ -10,10 +10,6 @@ r"""Bandit learners: gradients are estimated from the values at the points that 
 
 Constraints enter through an exact penalty, because only values are seen. The step is that of
 another learner, which gets z as the gradient of its loss and no constraint.
-
-l_t is G = G_f + mu G_g Lipschitz. The mean of z is the gradient of a smoothed l_t. With two points
-E |z|^2 <= d^2 / (d - 1) G^2 (1 if d = 1): that is Poincare's inequality on the sphere, whose
-constant is 1 / (d - 1). With one point |z| <= (d / delta) max |l_t|.
 """
 
 from __future__ import annotations

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 
 from .. import arguments

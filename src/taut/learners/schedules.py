@@ -6,7 +6,7 @@ from __future__ import annotations
 import decimal
 import numbers
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -60,7 +60,6 @@ class Constant(Schedule):
         check_positive("value", self.value)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
-        """The same number in every round."""
         return jnp.asarray(self.value, dtype)
 
     def power_law(self) -> PowerLaw:
@@ -72,10 +71,15 @@ class Constant(Schedule):
 class _Scaled(Schedule):
     scale: Any
     shift: Any = 0.0
+    beta: ClassVar[float]
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
         _check_shift(self.shift)
+
+    def power_law(self) -> PowerLaw:
+        """Return scale, beta and shift."""
+        return PowerLaw(float(self.scale), self.beta, float(self.shift))
 
     def _time(self, t: jax.Array, dtype: Any) -> jax.Array:
         return t.astype(dtype) + jnp.asarray(self.shift, dtype)
@@ -86,13 +90,10 @@ class _Scaled(Schedule):
 class InverseRoot(_Scaled):
     """scale / sqrt(t + shift)."""
 
-    def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
-        """Falls like 1/sqrt(t)."""
-        return jnp.asarray(self.scale, dtype) / jnp.sqrt(self._time(t, dtype))
+    beta: ClassVar[float] = 0.5
 
-    def power_law(self) -> PowerLaw:
-        """Return beta = 1/2."""
-        return PowerLaw(float(self.scale), 0.5, float(self.shift))
+    def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        return jnp.asarray(self.scale, dtype) / jnp.sqrt(self._time(t, dtype))
 
 
 @register_dataclass
@@ -100,13 +101,10 @@ class InverseRoot(_Scaled):
 class Inverse(_Scaled):
     """scale / (t + shift)."""
 
-    def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
-        """Falls like 1/t."""
-        return jnp.asarray(self.scale, dtype) / self._time(t, dtype)
+    beta: ClassVar[float] = 1.0
 
-    def power_law(self) -> PowerLaw:
-        """Return beta = 1."""
-        return PowerLaw(float(self.scale), 1.0, float(self.shift))
+    def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        return jnp.asarray(self.scale, dtype) / self._time(t, dtype)
 
 
 @register_dataclass
@@ -124,10 +122,8 @@ class Power(_Scaled):
             arguments.real("exponent", exponent)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
-        """Falls like t^-exponent."""
-        return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -jnp.asarray(
-            self.exponent, dtype
-        )
+        exponent = jnp.asarray(self.exponent, dtype)
+        return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -exponent
 
     def power_law(self) -> PowerLaw:
         """Return beta = exponent."""
@@ -147,7 +143,6 @@ class Reciprocal(Schedule):
         _check_shift(self.shift)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
-        """The reciprocal of another schedule times the round."""
         return 1 / (self.of(t, dtype) * (t.astype(dtype) + jnp.asarray(self.shift, dtype)))
 
 

@@ -209,24 +209,12 @@ def tightening_cost(
 
 @formula
 def path_cost(*, path_length: NonNegative, diameter: Positive, last_step: float) -> float:
-    r"""D P / eta: what a comparator that moves along a path of length P adds to a bound on regret
-    against a fixed one.
+    """D P / eta: what a comparator that moves along a path of length P adds to a bound on regret
+    against a fixed one, if its proof sums
 
-    Let the proof of a regret bound sum inequalities
+        f_t(x_t) - f_t(u) <= (|x_t - u|^2 - |x_{t+1} - u|^2) / (2 eta_t) + (terms without u)
 
-        f_t(x_t) - f_t(u) <= (|x_t - u|^2 - |x_{t+1} - u|^2) / (2 eta_t) + (terms without u),   (S)
-
-    each of which holds for all u that are feasible in round t, with steps eta_t that do not
-    increase. With u = u_t in round t, the sum by parts contains |x_t - u_t|^2 in place of |x_t -
-    u_{t-1}|^2. The two differ by
-
-        <u_t - u_{t-1}, u_t + u_{t-1} - 2 x_t> <= |u_t - u_{t-1}| (|x_t - u_t| + |x_t - u_{t-1}|) <=
-        2 D |u_t - u_{t-1}|,
-
-    so the regret exceeds the bound by at most sum_{t>1} D |u_t - u_{t-1}| / eta_t <= D P / eta_T, P
-    being the length of the path. Strong convexity of modulus H subtracts H |x_t - u_t|^2 / 2 in
-    (S). With eta_t = 1 / (H (t + shift)) the weight of |x_t - u_t|^2 is then 1 / (2 eta_{t-1}), and
-    the cost is at most D P / eta_{T-1}.
+    for all u that are feasible in round t, with steps that do not increase (docs/theory.md, H8).
 
     Arguments:
         path_length: P = sum_t |u_{t+1} - u_t|; u_t must be feasible in round t.

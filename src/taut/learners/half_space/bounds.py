@@ -1,48 +1,12 @@
-r"""Half-space learners: the formulas of docs/theory.md, H1 to H9 and F1 to F3.
+"""Half-space learners: the formulas of docs/theory.md, H1 to H9 and F1 to F3, with their proofs
+there.
 
 The learner plays x_{t+1} = Q_t(x_t - eta_t p_t), p_t = df_t(x_t), where Q_t is a composition of
 projections onto convex sets that contain every comparator x, the first being the half-space H_t =
-{u : v_t + s_t.(u - x_t) <= 0} of the largest constraint. Write b_t = |x_t - x|^2, a_t = eta_t |p_t|
-for the length of a gradient step, and r_t = v_t / |s_t| for the distance of x_t from H_t where v_t
-> 0. Projections bring x_t closer to x, so
-
-    b_{t+1} <= b_t - 2 eta_t p_t.(x_t - x) + eta_t^2 |p_t|^2,   (R)
-
-and |Q_t(x_t) - x|^2 <= b_t - r_t^2 (the first projection) with |Q_t(x_t - eta_t p_t) - Q_t(x_t)| <=
-a_t give
-
-    b_{t+1} <= (sqrt(b_t - r_t^2) + a_t)^2 <= b_t - r_t^2 + 2 a_t sqrt(b_t) + a_t^2.   (Q)
-
-Nothing here needs the constraints to be fixed, and neither does it matter how many cuts Q_t holds.
-R is the distance from x_1 to the farthest comparator and D the diameter of the domain. Bounds on
+{u : v_t + s_t.(u - x_t) <= 0} of the largest constraint. b_t = |x_t - x|^2, a_t = eta_t |p_t| is
+the length of a gradient step, R the distance from x_1 to the farthest comparator and D the diameter
+of the domain. Constraints may change in every round unless a formula says otherwise. Bounds on
 violation are for the largest constraint; the sum over m constraints is at most m times as large.
-
-H4 and H5, one smooth fixed constraint: g is fixed, convex and L-smooth, with [g(x)]_+ >= kappa
-d(x), d the distance to the feasible set S, and the last projection of every round is onto the
-domain and H_t together. Then x_{t+1} meets the linear model of g at x_t, so
-
-    v_{t+1} <= (L/2) |x_{t+1} - x_t|^2.
-
-Without memory x_{t+1} is the projection of x_t - eta_t p_t onto one set C that contains S, and
-|P_C(y) - x|^2 <= |y - x|^2 + dist(x, C)^2 for any x, y (test the optimality of P_C(y) with P_C(x));
-dist(x_t, C) <= v_t / kappa:
-
-    v_{t+1} <= (L/2) (a_t^2 + v_t^2 / kappa^2).   (without memory)
-
-With memory, x_{t+1} = Q(y) for a composition Q of projections onto sets that contain S. |Q(y) -
-Q(x)| <= a_t, and Q(x_t) is no farther from P_S(x_t) than x_t is, so |Q(x_t) - x_t| <= 2 d(x_t):
-
-    v_{t+1} <= (L/2) (a_t + 2 v_t / kappa)^2.   (with memory)
-
-Both maps increase in v and a. With a the longest step and theta = L a / kappa they have two fixed
-points if theta <= 1 (without memory) or theta <= 1/4 (with memory); from a start below the larger
-one, v_t never exceeds the larger of v_1 and the smaller one. A margin rho that is at least the
-smaller one leaves no violation of g itself.
-
-H6 and H9, polyhedra and a memory of cuts: every round's constraints are positive multiples c
-(a_i.x - b_i), c <= G_g, |a_i| = 1, of some of M half-spaces, which an adversary chooses. One row
-that is violated most is revealed; it is stored if v_t > 0 or if its half-space excludes the point
-after the gradient step. The memory holds at least M cuts, so a stored cut stays.
 """
 
 from __future__ import annotations
@@ -133,10 +97,8 @@ def adaptive_step_lengths(
     r"""The lengths of the steps scale / sqrt(S_t), S_t = w max_s |p_s|^2 + sum_s |p_s|^2, from
     observed gradients p_t (those that were accepted, if gradients were clipped).
 
-    a_t^2 = scale^2 |p_t|^2 / S_t, at most scale^2 / (1 + w). Let tau be the first round with p !=
-    0. For t > tau,
-    |p_t|^2 / S_t <= 1 - S_{t-1} / S_t <= ln(S_t / S_{t-1}), so sum a_t^2 <= scale^2 Lam, Lam = 1 /
-    (1 + w) + ln(S_T / S_tau); and sum a_t <= sqrt(T sum a_t^2).
+    a_t^2 <= scale^2 / (1 + w), sum a_t^2 <= scale^2 (1 / (1 + w) + ln(S_T / S_tau)), tau the first
+    round with p != 0, and sum a_t <= sqrt(T sum a_t^2) (H2).
 
     Arguments:
         loss_slope: the largest |p_t|.
@@ -162,12 +124,8 @@ def half_space_regret(
     beta: NonNegative = 0.0,
     diameter: Positive | None = None,
 ) -> float:
-    r"""Regret with the step eta_t = eta / t^beta, beta < 1 (H1).
-
-    (R) divided by 2 eta_t and summed by parts: (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2 + (G_f^2 /
-    2) sum eta_t. With the fixed step R / (G_f sqrt T) it is G_f R sqrt T; with D / (G_f sqrt t) at
-    most 1.5 G_f D sqrt T.
-    """
+    """Regret with the step eta_t = eta / t^beta, beta < 1: (D^2 / eta_T - (D^2 - R^2) / eta_1) / 2
+    + (G_f^2 / 2) sum eta_t (H1)."""
     steps, across = Steps(eta, beta), diameter_of(diameter, radius)
     return steps.distance_term(horizon, radius, across) + loss_lipschitz**2 * steps.sum(horizon) / 2
 
@@ -181,11 +139,10 @@ def strong_half_space_regret(
     loss_lipschitz: NonNegative,
     shift: int = 0,
 ) -> float:
-    r"""Regret with the step eta_t = 1 / (H (t + shift)) and losses of modulus H (H1).
+    """Regret with the step eta_t = 1 / (H (t + shift)) and losses of modulus H: H shift R^2 / 2 +
+    (G_f^2 / (2 H)) sum 1 / (t + shift) (H1).
 
-    f_t(x_t) - f_t(x) <= p_t.(x_t - x) - (H/2) b_t, so in the sum of (R) over 2 eta_t every b_t with
-    t > 1 cancels and b_1 <= R^2 keeps the weight H shift / 2: H shift R^2 / 2 + (G_f^2 / (2 H)) sum
-    1 / (t + shift).
+    In the sum of H1's inequality over 2 eta_t every b_t with t > 1 cancels.
     """
     steps = Steps(1 / strong_convexity, 1.0, shift)
     start = strong_convexity * shift * radius**2 / 2
@@ -207,14 +164,11 @@ def adaptive_half_space_regret(
     r"""Regret with the step scale / sqrt(S_t), S_t = w max_s |q_s|^2 + sum_s |q_s|^2, for every T
     (H2).
 
-    q_t = c_t p_t with 0 <= c_t <= 1 is what was accepted of the gradient p_t; without clipping it
-    is p_t. Let tau be the first round with q != 0. Steps do not increase, so (R) for the q_t, over
-    2 eta_t and summed by parts, is at most (D^2 sqrt(S_T) - (D^2 - R^2) sqrt(S_tau)) / (2 scale),
-    and since S_t - S_{t-1} >= |q_t|^2, sum eta_t |q_t|^2 / 2 <= scale (sqrt(S_T) - sqrt(W_tau)),
-    W_tau = w |q_tau|^2. With scale = R = D / 2 this is at most 1.5 D sqrt(S_T). The rest of the
-    gradients adds at most D sum_t (|p_t| - |q_t|), because p_t.(x_t - x) <= q_t.(x_t - x) + |p_t -
-    q_t| D. All is observed; before a run, S_T <= (T + w) G_f^2 (with `first_squared_slope` 0), and
-    `clipped_slopes_limit` bounds the rest.
+    (D^2 sqrt(S_T) - (D^2 - R^2) sqrt(S_tau)) / (2 scale) + scale (sqrt(S_T) - sqrt(w) |q_tau|) +
+    D sum_t (|p_t| - |q_t|), q_t what was accepted of the gradient p_t and tau the first round with
+    q != 0. With scale = R = D / 2 it is at most 1.5 D sqrt(S_T) and the last term. All is observed;
+    before a run, S_T <= (T + w) G_f^2 (with `first_squared_slope` 0), and `clipped_slopes_limit`
+    bounds the rest.
 
     Arguments:
         loss_slope: the largest |q_t|.
@@ -237,11 +191,7 @@ def clipped_slopes_limit(
     *, loss_lipschitz: NonNegative, first_slope: Positive, clip: float = 2.0
 ) -> float:
     """What clipping can cut off in total, in any number of rounds: G_f ceil(log(G_f / |p_tau|) /
-    log(clip)) (H2).
-
-    Every round whose gradient is clipped multiplies the longest accepted gradient by `clip`, from
-    |p_tau|, that of the first gradient that is not zero, to G_f at most; and it loses at most G_f.
-    """
+    log(clip)), |p_tau| being that of the first gradient that is not zero (H2)."""
     if loss_lipschitz <= first_slope:
         return 0.0
     doublings = math.log(loss_lipschitz / first_slope) / math.log(clip)
@@ -252,23 +202,18 @@ def clipped_slopes_limit(
 def half_space_squared_violation(
     *, lengths: StepLengths, radius: float, diameter: float, constraint_lipschitz: NonNegative
 ) -> float:
-    r"""Sum over rounds of the largest [g_{t,i}(x_t)]_+^2, for any steps and constraints that change
-    at will (H1).
-
-    (Q) summed: sum r_t^2 <= R^2 + 2 D sum a_t + sum a_t^2, and [g_t(x_t)]_+ <= G_g r_t.
-    """
+    """Sum over rounds of the largest [g_{t,i}(x_t)]_+^2, for any steps and constraints that change
+    at will: G_g^2 (R^2 + 2 D sum a_t + sum a_t^2) (H1)."""
     total, squares = lengths.sums()
     return constraint_lipschitz**2 * (radius**2 + 2 * diameter * total + squares)
 
 
 @formula
 def half_space_contraction(*, constraint_lipschitz: Positive, error_bound: Positive) -> float:
-    r"""1 - q, q = sqrt(1 - kappa^2 / G_g^2): what a feasibility step gains on the distance d_t to
-    the feasible set (H3).
+    """1 - q, q = sqrt(1 - kappa^2 / G_g^2): what a feasibility step gains on the distance d_t to
+    the feasible set of fixed constraints, d_{t+1} <= q d_t + a_t (H3).
 
-    Fixed constraints with max_i [g_i(x)]_+ >= kappa d(x). (Q) with the nearest feasible point for
-    x, and r_t >= v_t / G_g >= (kappa / G_g) d_t: d_{t+1} <= q d_t + a_t. A kappa above G_g says no
-    more than kappa = G_g.
+    A kappa above G_g says no more than kappa = G_g.
     """
     ratio = min(error_bound / constraint_lipschitz, 1.0) ** 2
     return ratio / (1 + math.sqrt(1 - ratio))
@@ -309,8 +254,8 @@ class _Distances:
 def half_space_distance(game: _Distances) -> float:
     """G_g times the largest distance to the feasible set: a bound on the peak violation (H3).
 
-    d_t <= q^(t-1) d_1 + (1 - q^(t-1)) a / (1 - q), a the longest step: at most the larger of d_1
-    and a / (1 - q). If the steps were observed, d_{t+1} = q d_t + a_t is followed round by round.
+    At most the larger of d_1 and a / (1 - q), a the longest step. If the steps were observed,
+    d_{t+1} = q d_t + a_t is followed round by round.
     """
     if followed := game.followed():
         return game.constraint_lipschitz * followed[0]
@@ -388,9 +333,9 @@ def smooth_half_space_peak(game: _Smooth, *, longest: NonNegative) -> float:
 def smooth_half_space_violation(game: _Smooth, *, lengths: StepLengths) -> float:
     r"""Clipped violation: (v_1 + (L/2) sum a_t^2) / (1 - c), c < 1 from the peak V (H4).
 
-    In the map, v_t^2 <= V v_t: c = L V / (2 kappa^2) without memory, and c = 2 theta + 2 L V /
-    kappa^2 with it. With the fixed step D / (G_f sqrt T) and a feasible start it is at most L D^2,
-    whatever T is; with adaptive steps it grows like log T.
+    c = L V / (2 kappa^2) without memory, and c = 2 theta + 2 L V / kappa^2 with it. With the fixed
+    step D / (G_f sqrt T) and a feasible start it is at most L D^2, whatever T is; with adaptive
+    steps it grows like log T.
     """
     (_, squares), peak = lengths.sums(), game.peak(lengths.longest)
     bend, kappa, start = game.constraint_smoothness, game.error_bound, game.initial_violation
@@ -426,10 +371,8 @@ def smooth_half_space_margin(
     r"""Step and margin for one smooth fixed constraint (H5): eta = R / (G_f sqrt T), rho = L a^2, a
     = eta G_f.
 
-    H4 for g + rho, whose feasible set has the error bound kappa = (epsilon - rho) / D, gives
-    [g(x_t) + rho]_+ <= rho if theta <= 1 (with memory: rho = 2 L a^2 and theta <= 1/4). Where T is
-    too small for that the step is shortened: the longest step with L a D <= epsilon - L a^2, or 4 L
-    a D <= epsilon - 2 L a^2.
+    With memory rho = 2 L a^2. Where T is too small for H4 the step is shortened: the longest step
+    with L a D <= epsilon - L a^2, or with memory 4 L a D <= epsilon - 2 L a^2.
     """
     bend, a = constraint_smoothness, radius / math.sqrt(horizon)
     factor, across = (2.0, 4 * diameter) if memory else (1.0, diameter)
@@ -498,13 +441,8 @@ BASEL = math.pi**2 / 6 - 1
 def kept_cuts_violation(
     *, half_spaces: Count, diameter: float, constraint_lipschitz: float
 ) -> float:
-    r"""Clipped violation if after every round all kept cuts hold within D / (t + 1)^2: (M + 0.65)
-    G_g D (H6).
-
-    If the revealed row was stored before, v_t <= G_g D / t^2; these sum to at most 0.65 G_g D,
-    because no cut is stored before round 1. Otherwise it is stored now, which happens at most M
-    times, and v_t <= G_g D since the row holds at x.
-    """
+    """Clipped violation if after every round all kept cuts hold within D / (t + 1)^2: (M + 0.65)
+    G_g D (H6)."""
     return (half_spaces + BASEL) * constraint_lipschitz * diameter
 
 
@@ -518,14 +456,7 @@ def lifetimes_violation(
     constraint_lipschitz: float,
 ) -> float:
     r"""Clipped violation with cuts whose lives double, from `life` on: (M (1 + n) + 0.65 + 1e-9 T)
-    G_g D, n the largest number with life (2^n - 1) + n <= T - 1 (F1).
-
-    Fix a normal with q offsets. While its cut is alive, a violated row has a smaller offset, which
-    becomes that of the cut: at most q violations in a period. A period after the first that holds a
-    violation doubles the life once. The period before it ended with a life of at least life 2^(i-1)
-    rounds without confirmation, and a round begins it: life (2^n - 1) + n <= T - 1 for n doublings.
-    The rest is what a decision may exceed cuts by, D / t^2, and the tolerance of distances.
-    """
+    G_g D, n the largest number with life (2^n - 1) + n <= T - 1 (F1)."""
     doublings = 0
     while life * (2 ** (doublings + 1) - 1) + doublings + 1 <= horizon - 1:
         doublings += 1
@@ -537,9 +468,6 @@ def lifetimes_violation(
 def lifetime_limit(*, life: Count, in_force: int) -> int:
     r"""Rounds after which a cut is not projected on any more, counted from the last round that
     confirmed it: life + in_force (F2).
-
-    The n-th doubling happens in round t_n >= first + life (2^n - 1), so that the life is at most
-    life + t_n - first <= life + last - first.
 
     Arguments:
         life: the first life.
@@ -557,9 +485,7 @@ def recovery_regret(
     in those rounds only: G_f D (t_0 + life) + `regret` (F3).
 
     Half-spaces that were revealed up to round t_0 must not come back: after it there are new
-    normals and looser rows only. By F2 all old cuts are gone after t_0 + life further rounds, each
-    of which costs at most G_f D. After them every set that is projected on contains the comparator,
-    and `regret`, the bound of H1 or H2 with distances of D, holds on every interval.
+    normals and looser rows only. `regret` is the bound of H1 or H2 with distances of D.
     """
     rounds = arguments.count("changed", changed, 0) + life
     return loss_lipschitz * diameter * rounds + regret
@@ -568,8 +494,5 @@ def recovery_regret(
 @formula
 def path_violation(*, path: float, diameter: float, constraint_lipschitz: float) -> float:
     r"""Clipped violation from the path of the decisions, if every violated cut is stored and holds
-    within D / (t + 1)^2 after its round: G_g (sum |x_{t+1} - x_t| + 0.65 D) (H9).
-
-    v_t <= G_g dist(x_t, H_t), and x_{t+1} is within D / (t + 1)^2 of H_t.
-    """
+    within D / (t + 1)^2 after its round: G_g (sum |x_{t+1} - x_t| + 0.65 D) (H9)."""
     return constraint_lipschitz * (path + BASEL * diameter)
