@@ -60,6 +60,7 @@ class Constant(Schedule):
         check_positive("value", self.value)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        """The same number in every round."""
         return jnp.asarray(self.value, dtype)
 
     def power_law(self) -> PowerLaw:
@@ -93,6 +94,7 @@ class InverseRoot(_Scaled):
     beta: ClassVar[float] = 0.5
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        """Falls like 1/sqrt(t)."""
         return jnp.asarray(self.scale, dtype) / jnp.sqrt(self._time(t, dtype))
 
 
@@ -104,6 +106,7 @@ class Inverse(_Scaled):
     beta: ClassVar[float] = 1.0
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        """Falls like 1/t."""
         return jnp.asarray(self.scale, dtype) / self._time(t, dtype)
 
 
@@ -122,6 +125,7 @@ class Power(_Scaled):
             arguments.real("exponent", exponent)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        """Falls like t^-exponent."""
         exponent = jnp.asarray(self.exponent, dtype)
         return jnp.asarray(self.scale, dtype) * self._time(t, dtype) ** -exponent
 
@@ -143,6 +147,7 @@ class Reciprocal(Schedule):
         _check_shift(self.shift)
 
     def __call__(self, t: jax.Array, dtype: Any) -> jax.Array:
+        """The reciprocal of another schedule times the round."""
         return 1 / (self.of(t, dtype) * (t.astype(dtype) + jnp.asarray(self.shift, dtype)))
 
 
