@@ -56,8 +56,7 @@ def replayed(
     """
     known, source = known_decisions(run), stream or run.stream
     if known is not None and source is not None and not source.reacts and "decisions" in record:
-        width = sum(leaf[0, 0].size for leaf in jax.tree.leaves(source.block(0, 1)))
-        length = default_chunk_length(8 * run.seeds * max(width, run.final[0].size))
+        length = default_chunk_length(8 * run.seeds * max(source.width, run.final[0].size))
         for start in range(0, run.horizon, length):
             count = min(length, run.horizon - start)
             yield known[:, start : start + count], source.block(start, count)

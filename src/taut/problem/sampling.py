@@ -109,10 +109,10 @@ def sample_large_rounds(stream: Stream, key: Any, count: int) -> tuple[Any, int]
     evenly spaced blocks are read.
     """
     rng = generator(key)
-    width = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(stream.block(0, 1)))
-    length = max(1, min(stream.horizon, BLOCK // max(1, width * stream.seeds)))
+    width = max(1, stream.width * stream.seeds)
+    length = max(1, min(stream.horizon, BLOCK // width))
     starts = np.arange(0, stream.horizon, length)
-    most = max(1, READ // max(1, width * stream.seeds * length))
+    most = max(1, READ // (width * length))
     if len(starts) > most:
         starts = starts[np.unique(np.linspace(0, len(starts) - 1, most).astype(int))]
     sizes, numbers = [], []

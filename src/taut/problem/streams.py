@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class Stream(ABC):
     def reacts(self) -> bool:
         """Whether data depend on the decision, so that no block exists before play."""
         return False
+
+    @property
+    def width(self) -> int:
+        """How many numbers the data of one round of one seed are."""
+        return sum(math.prod(np.shape(leaf)[2:]) for leaf in jax.tree.leaves(self.block(0, 1)))
 
 
 @dataclass(frozen=True)

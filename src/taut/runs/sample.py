@@ -91,7 +91,7 @@ def _weighted_sums(stream: Stream) -> Array:
     """Return sums over all rounds of the data of each seed, and of their squares, with a weight of
     its own for each round and entry."""
     sums = np.zeros((2, stream.seeds))
-    width = sum(leaf[0, 0].size for leaf in jax.tree.leaves(stream.block(0, 1)))
+    width = stream.width
     along = np.random.default_rng(2).uniform(1, 2, size=width)
     length = max(1, NUMBERS // max(1, width * stream.seeds))
     for start in range(0, stream.horizon, length):

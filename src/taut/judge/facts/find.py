@@ -238,10 +238,8 @@ def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
     space, rows, data = Space.of(problem.domain, pieces=True), function, None
     example = None
     if stream is not None:
-        first = jax.tree.leaves(stream.block(0, 1))
-        numbers = sum(np.asarray(leaf).size for leaf in first) * stream.horizon
         count = stream.seeds * stream.horizon
-        if numbers > NUMBERS or count * math.prod(problem.domain.shape) > ROOM:
+        if count * stream.width > NUMBERS or count * math.prod(problem.domain.shape) > ROOM:
             raise Unknown("the data are many")
         data = jax.tree.map(
             lambda a: np.asarray(a).reshape(count, *np.shape(a)[2:]),
@@ -389,9 +387,7 @@ def _at(problem: Problem, x: Array, stream: Stream | None) -> tuple[Array, Array
         values, slopes = evaluation.slopes(x[None, None])
         return values[0].astype(float), slopes[0].astype(float)
     parts: list[tuple[Array, Array]] = []
-    first = stream.block(0, 1)
-    each = sum(np.asarray(leaf).size for leaf in jax.tree.leaves(first)) + x.size * stream.seeds
-    step = max(1, ENTRIES // max(each, 1))
+    step = max(1, ENTRIES // ((stream.width + x.size) * stream.seeds))
     for start in range(0, stream.horizon, step):
         data = stream.block(start, min(step, stream.horizon - start))
         rows = jax.tree.map(lambda a: np.asarray(a).reshape(1, -1, *np.shape(a)[2:]), data)
@@ -409,8 +405,8 @@ def _deepest(problem: Problem, stream: Stream | None, centre: Array) -> Array | 
     domain, x = problem.domain, centre
     lowest, best = np.inf, None
     if stream is not None and problem.constraints.takes_data:
-        entries = sum(np.asarray(leaf).size for leaf in jax.tree.leaves(stream.block(0, 1)))
-        if entries * stream.horizon * STEPS > LARGEST:
+        numbers = stream.width * stream.seeds * stream.horizon
+        if numbers * STEPS > LARGEST:
             return None
     for step in range(STEPS):
         values, slopes = _at(problem, x, stream)

@@ -102,8 +102,7 @@ def program_of(function: Callable[..., Any], space: Space, data: Any) -> Any:
 
 def _hull(stream: Stream) -> tuple[Any, Any]:
     """The smallest and the largest of all data, entry by entry."""
-    width = sum(np.asarray(leaf).size for leaf in jax.tree.leaves(stream.block(0, 1)))
-    step = max(1, WORK // max(1, width))
+    step = max(1, WORK // max(1, stream.width * stream.seeds))
     lows, highs = [], []
     for start in range(0, stream.horizon, step):
         data = jax.tree.map(np.asarray, stream.block(start, min(step, stream.horizon - start)))

@@ -11,7 +11,6 @@ serves every horizon and every prefix.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -89,9 +88,7 @@ class Blocks:
 
     def __init__(self, stream: Stream, ends: tuple[int, ...]) -> None:
         self.stream, self.ends = stream, ends
-        self.width = sum(math.prod(leaf.shape[2:]) for leaf in jax.tree.leaves(stream.block(0, 1)))
-        """How many numbers the data of one round are."""
-        by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * self.width)
+        by_memory = BLOCK_BYTES // max(1, 8 * stream.seeds * stream.width)
         by_prefix = max(-(-ends[-1] // PREFIX_BLOCKS), CHEAP_BLOCK)
         least = min(LEAST_BLOCK, ends[-1])
         wanted = int(np.clip(min(by_memory, by_prefix, ends[-1]), least, LARGEST_BLOCK))
@@ -172,7 +169,7 @@ class Objective:
         all of them.
         """
         stream, last = self.blocks.stream, self.blocks.ends[-1]
-        if stream.seeds * last * (self.blocks.width + len(u)) > FEW:
+        if stream.seeds * last * (stream.width + len(u)) > FEW:
             taylor = self.taylor(element, u, second=False)
             return np.array([taylor.value]), taylor.slope[None]
         seed, end = element
