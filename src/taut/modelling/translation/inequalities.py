@@ -14,7 +14,7 @@ from cvxpy.constraints.zero import Equality, Zero
 from ...engine import Array
 from ...problem.constraints import distinct
 from .attributes import limits, mirrored, pattern
-from .reading import checked, leaves_of
+from .reading import checked
 
 
 class Excess(NamedTuple):
@@ -173,8 +173,8 @@ def announced_rows(
     """Announced constraints on the decision's `variables` as convex excesses."""
     if not announced:
         return []
-    _, stated = checked(cp.Constant(0.0), announced, "announced")
-    for variable in leaves_of(stated, "variables"):
+    _, stated, used = checked(cp.Constant(0.0), announced, "announced")
+    for variable in used:
         if any(variable is known for known in variables):
             continue
         late = any(variable is known for known in recourse)

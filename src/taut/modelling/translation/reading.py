@@ -153,9 +153,11 @@ def _flat(constraints: Any) -> list[Any]:
     return [constraint for part in constraints for constraint in _flat(part)]
 
 
-def checked(loss: Any, stated: list[Any], argument: str = "loss") -> tuple[Any, list[Any]]:
-    """The loss expression and the list of constraints with bounds that are expressions, all found
-    to be convex for the values that parameters may have.
+def checked(
+    loss: Any, stated: list[Any], argument: str = "loss"
+) -> tuple[Any, list[Any], list[Any]]:
+    """The loss, the constraints with bounds that are expressions, and their variables. All are
+    found to be convex for the values that parameters may have.
 
     `argument` is named in errors if there is no variable.
     """
@@ -194,7 +196,7 @@ def checked(loss: Any, stated: list[Any], argument: str = "loss") -> tuple[Any, 
         raise ValueError(f"loss: got the complex expression {loss}; expected a real one")
     if not cp.Problem(cp.Minimize(cp.sum(loss)), stated).is_dcp():
         raise ValueError(_explained(loss, stated))
-    return loss, stated
+    return loss, stated, variables
 
 
 def _explained(loss: Any, constraints: list[Any]) -> str:

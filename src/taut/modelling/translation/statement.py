@@ -112,7 +112,7 @@ class FlatCopy:
 
 
 class Request(NamedTuple):
-    """What a user asks for: the arguments of `from_cvxpy`, to build the model with all rows, too."""
+    """The arguments of `from_cvxpy`, kept to build the model again with all rows."""
 
     loss: Any
     constraints: Any
@@ -151,8 +151,9 @@ class Statement:
             loss, constraints, marked, request.recourse, self.values_of_fixed
         )
         """The model without the variables that are chosen after the data of a round."""
-        self.objective, self.stated = checked(self.after.loss, self.after.constraints)
-        self.variables = leaves_of([self.objective, *self.stated], "variables")
+        self.objective, self.stated, self.variables = checked(
+            self.after.loss, self.after.constraints
+        )
         refuse_foreign(parameters, self.variables)
         self.size = sum(variable.size for variable in self.variables)
         self.spans = spans_of(self.variables)

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ....intervals.of_cvxpy import moved_places
+from ....intervals.of_cvxpy import WIDENED, moved_places
 from ....jaxpr.maxima import larger, smaller
 from ..attributes import constant_value
 from . import kernels
@@ -283,9 +283,8 @@ def _matrix_fraction(atom: Any) -> Operation:
     return lambda x, p: jnp.sum(x * jnp.linalg.solve(p, x))
 
 
-_identity = _always(lambda x: x)
-
 RULES: dict[str, Rule] = {
+    **dict.fromkeys(WIDENED, _fitted(jnp.add)),
     "AddExpression": _add,
     "Concatenate": lambda atom: lambda *parts: jnp.concatenate(parts, axis=atom.axis),
     "DivExpression": _fitted(jnp.divide),
@@ -299,15 +298,11 @@ RULES: dict[str, Rule] = {
     "PnormApprox": _norm,
     "Power": _power,
     "PowerApprox": _power,
-    "Promote": _fitted(jnp.add),
     "QuadForm": _quad_form,
     "Sum": _reducing(jnp.sum),
     "Trace": _always(lambda x: jnp.sum(kernels.diagonal(x), -1)),
     "Vstack": _always(lambda *parts: jnp.vstack(parts)),
-    "Wrap": _identity,
     "abs": _always(jnp.abs),
-    "broadcast_to": _fitted(jnp.add),
-    "conj": _identity,  # complex numbers never get this far
     "conv": _convolve,
     "convolve": _convolve,
     "cummax": lambda atom: lambda x: jax.lax.cummax(x, atom.axis or 0),  # no axis: a vector
@@ -317,7 +312,6 @@ RULES: dict[str, Rule] = {
     "dotsort": _dot_sort,
     "entr": _always(kernels.entropy),
     "exp": _always(jnp.exp),
-    "hermitian_wrap": _identity,
     "huber": _huber,
     "imag": _always(jnp.zeros_like),
     "index": _index,
@@ -335,23 +329,16 @@ RULES: dict[str, Rule] = {
     "min": _reducing(lambda x, axes: -kernels.largest(-x, axes)),
     "minimum": _fitted(smaller),
     "multiply": _multiply,
-    "nonneg_wrap": _identity,
-    "nonpos_wrap": _identity,
     "norm1": _reducing(lambda x, axes: jnp.sum(jnp.abs(x), axes)),
     "normNuc": _always(lambda x: kernels.singular_value_sum(x, min(x.shape))),
     "norm_inf": _reducing(lambda x, axes: kernels.largest(jnp.abs(x), axes)),
-    "nsd_wrap": _identity,
     "perspective": _perspective,
-    "psd_wrap": _identity,
     "quad_over_lin": _quad_over_lin,
-    "real": _identity,
     "rel_entr": _fitted(kernels.cross_entropy),
     "reshape": _reshape,
     "sigma_max": _always(lambda x: kernels.singular_value_sum(x, 1)),
-    "skew_symmetric_wrap": _identity,
     "special_index": _moved,
     "sum_largest": _sum_largest,
-    "symmetric_wrap": _identity,
     "tr_inv": _always(kernels.inverse_trace),
     "transpose": lambda atom: lambda x: jnp.transpose(x, atom.axes),
     "upper_tri": _moved,
