@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from ...problem.feasibility import find_feasible
 from ...problem.problem import Problem
 from ...problem.transforms import log_sum_exp, squared
 from ...runs import metrics
-from ...sweeps import Cell, sweep
+from ...sweeps import Cell, Sweep, sweep
 
 if TYPE_CHECKING:
     import xarray
@@ -267,27 +267,13 @@ def play(
 
     cells = {(i, T): _cell(i, case, T, c, seeds) for i, case in enumerate(chosen) for T in horizons}
     played = sweep(cells.values(), progress=False).check()
-
-    columns: dict[str, list[Array]] = {
-        f"{kind}{name}": [] for name in NAMES for kind in ("", "bound_", "trivial_")
-    }
-    for number, case in enumerate(chosen):
-        measured, promised, trivial = [], [], []
-        for i, horizon in enumerate(horizons):
-            cell = cells[number, horizon]
-            run = played[str(cell.name)]
-            measured.append(metrics.measured(run, best[id(case.scored), case.stream][:, i]))
-            count = run.totals.excess.shape[-1]
-            assert isinstance(cell.learner, Learner)
-            promised.append(_promised(case, cell.problem, cell.learner, horizon, count))
-            every = trivial_limits(case.scored, horizon, run.stream)
-            regret = every.of_regret(run.totals.loss, measured[-1]["regret"])
-            trivial.append(every.by_quantity | ({} if regret is None else {"regret": regret}))
-        for name, q in NAMES.items():
-            columns[name].append(np.stack([m[q] for m in measured], axis=-1))
-            columns[f"bound_{name}"].append(np.asarray([p.get(q, np.nan) for p in promised]))
-            columns[f"trivial_{name}"].append(np.asarray([t.get(q, np.inf) for t in trivial]))
-
+    outcomes = [
+        [
+            _outcome(case, cells[i, T], played, best[id(case.scored), case.stream][:, k])
+            for k, T in enumerate(horizons)
+        ]
+        for i, case in enumerate(chosen)
+    ]
     data = xr.Dataset(
         coords={
             "case": [case.name for case in chosen],
@@ -299,17 +285,20 @@ def play(
         }
     )
     for name, quantity in NAMES.items():
-        data[name] = (("case", "seed", "horizon"), np.stack(columns[name]))
-        for kind in ("bound_", "trivial_"):
-            data[f"{kind}{name}"] = (("case", "horizon"), np.stack(columns[f"{kind}{name}"]))
+        values = [np.stack([o.measured[quantity] for o in row], axis=-1) for row in outcomes]
+        bounds = [[o.bounds.get(quantity, np.nan) for o in row] for row in outcomes]
+        trivial = [[o.trivial.get(quantity, np.inf) for o in row] for row in outcomes]
+        data[name] = (("case", "seed", "horizon"), np.stack(values))
+        data[f"bound_{name}"] = (("case", "horizon"), bounds)
+        data[f"trivial_{name}"] = (("case", "horizon"), trivial)
         rates = [
-            fit(quantity, horizons, values, case.allowed.get(quantity))
-            for case, values in zip(chosen, columns[name], strict=True)
+            fit(quantity, horizons, column, case.allowed.get(quantity))
+            for case, column in zip(chosen, values, strict=True)
         ]
-        for part in ("exponent", "low", "high", "theory"):
-            key = "measured" if part == "exponent" else part
-            numbers = np.asarray([getattr(rate, part) for rate in rates], float)
-            data[f"{key}_{name}"] = (("case",), numbers)
+        data[f"measured_{name}"] = (("case",), [rate.exponent for rate in rates])
+        data[f"low_{name}"] = (("case",), [rate.low for rate in rates])
+        data[f"high_{name}"] = (("case",), [rate.high for rate in rates])
+        data[f"theory_{name}"] = (("case",), np.asarray([rate.theory for rate in rates], float))
     # Proposition 1 as printed has no temperature. The smallest value of its aggregate shows whether
     # it leaves a feasible decision.
     data["literal_log_sum_exp"] = ((), find_feasible(log_sum_exp(toy_by_corners(), 1.0))[1])
@@ -330,24 +319,37 @@ def _cell(number: int, case: Case, horizon: int, random: Array, seeds: int) -> C
     )
 
 
-def _promised(
-    case: Case, instance: Problem, learner: Learner, horizon: int, count: int
-) -> dict[str, float]:
-    """Return the bounds of the paper, for what is scored. Sharper bounds that use an error bound
-    are left out."""
-    constants = instance.constants
-    if constants.error_bound is not None:
-        constants = constants.with_values(error_bound=None)
-    if constants.slater is not None:
-        constants = constants.with_values(slater=None)
-    excess = float(
-        np.maximum(np.asarray(instance.constraints.values(instance.domain.centre, None)), 0).max()
-    )
+class Outcome(NamedTuple):
+    """What a case measured for one horizon, by quantity and seed, with the bounds of the paper and
+    those that hold for every learner."""
+
+    measured: dict[str, Array]
+    bounds: dict[str, float]
+    trivial: dict[str, float]
+
+
+def _outcome(case: Case, cell: Cell, played: Sweep, best: Array) -> Outcome:
+    """Return what a simulation measured, against the loss of the best decision by seed."""
+    run, instance = played[str(cell.name)], cell.problem
+    measured = metrics.measured(run, best)
+    limits = trivial_limits(case.scored, run.horizon, run.stream)
+    regret = limits.of_regret(run.totals.loss, measured["regret"])
+    trivial = limits.by_quantity | ({} if regret is None else {"regret": regret})
+    # Sharper bounds that use an error bound or a Slater point are not those of the paper.
+    constants = instance.constants.with_values(error_bound=None, slater=None)
+    values = np.asarray(instance.constraints.values(instance.domain.centre, None))
+    excess = float(np.maximum(values, 0).max())
     setting = Setting(constants, float(instance.domain.diameter), initial_violation=excess)
+    assert isinstance(cell.learner, Learner)
     guarantees = translated(
-        learner.guarantees(setting, horizon), instance, case.scored, horizon, count
+        cell.learner.guarantees(setting, run.horizon),
+        instance,
+        case.scored,
+        run.horizon,
+        run.totals.excess.shape[-1],
     )
-    return {g.quantity: g.bound for g in smallest(guarantees).values() if g.bound is not None}
+    bounds = {g.quantity: g.bound for g in smallest(guarantees).values() if g.bound is not None}
+    return Outcome(measured, bounds, trivial)
 
 
 def _distinct(chosen: Sequence[Case]) -> list[Problem]:
