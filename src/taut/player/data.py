@@ -49,13 +49,16 @@ class DataTypes:
     def cast(self, z: Any) -> Any:
         """Return data in the types of earlier rounds, or raise an error if they do not fit."""
         leaves, structure = jax.tree.flatten(z)
-        arrays = [cast_data("z", leaf, self._dtype) for leaf in leaves]
+        arrays, came = [], []
+        for leaf in leaves:
+            arrays.append(cast_data("z", leaf, self._dtype))
+            came.append(arrays[-1].shape)
         if self._types is None:
             data = jax.tree.unflatten(structure, arrays)
             self._check_first(data)
             return data
         expected, types = self._types
-        came, shapes = [array.shape for array in arrays], [shape for shape, _ in types]
+        shapes = [shape for shape, _ in types]
         if structure != expected or came != shapes:
             raise ValueError(
                 f"z: got data of shape {jax.tree.unflatten(structure, came)}; expected "
@@ -100,11 +103,14 @@ class DataTypes:
         """Remember what data are like that were accepted."""
         if not self.known:
             leaves, structure = jax.tree.flatten(z)
-            self._types = structure, [(leaf.shape, leaf.dtype) for leaf in leaves]
+            types = []
+            for leaf in leaves:
+                types.append((leaf.shape, leaf.dtype))
+            self._types = structure, types
             # Models written in CVXPY arrange data before they are cast.
             plain = type(self._problem).arrange is Problem.arrange
             if plain and jax.tree_util.treedef_is_leaf(structure):
-                self._array = self._types[1][0]
+                self._array = types[0]
 
     def forget(self) -> None:
         """Forget the data of the only round, which was taken back."""

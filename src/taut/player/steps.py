@@ -275,7 +275,7 @@ class Compiled:
         self._short = self.learner
         if feedback is None and isinstance(learner, Shortens):
             self._short = as_arrays(learner.shortened(), dtype)
-        self.begun = self.begin(first_key() if key is None else key)
+        self.begun = self.begin(first_key() if key is None and self.random else key)
         """The state before the first round."""
         self.packing = Packing.of(self.begun, dtype, header)
         self.places = self.packing.where()
@@ -286,9 +286,9 @@ class Compiled:
         self._compiled: dict[Any, Executable] = {}
         self.state_thresholds(stated)
 
-    def begin(self, key: jax.Array) -> PlayerState:
+    def begin(self, key: jax.Array | None) -> PlayerState:
         """Return the state before the first round of a player with this random key."""
-        start = shared_start(self.problem, None, self._first)
+        start = shared_start(self.problem, None, self._first) if self.problem.previous else None
         own = key if self.random else None
         game = rounds.init(self.learner, self.game, self._first, self._counts, own, start)
         x = jnp.asarray(game.x)
