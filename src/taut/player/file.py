@@ -28,7 +28,6 @@ from ..problem.domains.support import centre_of, project_rows
 from ..problem.evaluation import constraint_evaluation, loss_evaluation
 from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
-from ..runs.totals import Totals
 from .data import DataTypes, data_in, example_of
 from .guards import as_limits, check_reaction
 from .memory import MissingRounds
@@ -207,11 +206,10 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     x, first = np.asarray(learner.x), parts["first"]["0"]
     if not np.isfinite(x).all() or not player.problem.domain.contains(jnp.asarray(x), 1e-6):
         raise ValueError("its decision is outside the domain")
-    if first.shape != (size,) or not np.isfinite(first).all():
+    if first.shape != (size,):
         raise ValueError("its first decision is not one of this problem")
     player._missing = MissingRounds.from_arrays(parts["missing"], size, player.problem.previous)
     over = unknown + player._missing.migrated
-    _check_played(Totals.of_chunk(totals), seen, observed + over)
     game = model.game._replace(
         learner=learner, previous=previous, totals=totals, t=jnp.asarray(observed + 1, jnp.int32)
     )
@@ -224,26 +222,6 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     player._begun = LOST if saved.get("advised") else None
     player.migration = _saved_texts(saved.get("migration", []))
     player._last_data.restore(parts["last"], player._data)
-
-
-def _check_played(totals: Totals, seen: Any, rounds: int) -> None:
-    """Raise ValueError if numbers cannot be totals and extremes of so many rounds."""
-    sums = {name: value for name, value in vars(totals).items() if name != "loss"}
-    clipped = [value for name, value in sums.items() if not name.endswith("excess")]
-    if not all(np.isfinite(each).all() for each in sums.values()) or any(
-        np.any(each < 0) for each in clipped
-    ):
-        raise ValueError("the totals contain a negative violation, or a number that is not finite")
-    if np.any(totals.peak > totals.violation * (1 + 1e-6)):
-        raise ValueError("the totals contain a peak above the total")
-    values, at = np.asarray(seen.values), np.asarray(seen.rounds)
-    if (
-        np.any((values < 0) & (values > -np.inf) | np.isnan(values) | (values == np.inf))
-        or np.any((at < 0) | (at > rounds))
-        or not np.isfinite(np.asarray(seen.decisions)).all()
-        or not np.all(seen.slopes() >= 0)
-    ):
-        raise ValueError("the extremes are not those of this player")
 
 
 def _saved_names(saved: Mapping[str, Any], count: int) -> tuple[str, ...] | None:

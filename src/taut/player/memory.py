@@ -188,9 +188,6 @@ class History:
             or earlier != (count - recent) // spacing
             or earlier > self._recent
             or values.shape != (earlier + recent, self._width)
-            or np.isinf(values[:, 1:]).any()
-            or np.isnan(values[:, 1 + self._constraints :]).any()
-            or (np.isnan(values[:, 1 : 1 + self._constraints]) & ~np.isnan(values[:, :1])).any()
         ):
             raise ValueError("the history is not that of this player")
         numbers = [*range(spacing, earlier * spacing + 1, spacing)]
@@ -344,7 +341,6 @@ class MissingRounds(NamedTuple):
             or np.any(rounds < 0)
             or decisions.shape != (count, size)
             or previous.shape != (count if remembers else 0, size)
-            or not (np.isfinite(decisions).all() and np.isfinite(previous).all())
         ):
             raise ValueError("the missing rounds are not those of this player")
         pending = tuple(
