@@ -30,7 +30,7 @@ from ..problem.feedback import Feedback, as_feedback
 from ..problem.problem import Problem
 from .data import DataTypes, data_in, example_of
 from .guards import as_limits, check_reaction
-from .memory import MissingRounds
+from .memory import MissingRounds, data_from_arrays, data_to_arrays
 from .observation import LOST
 from .steps import PlayerState, with_room
 
@@ -76,7 +76,7 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
             "first": {"0": player._first},
             "missing": player._missing.to_arrays(math.prod(player._shape)),
             "problem": fingerprint_of(player, player._data.described()),
-            "last": player._last_data.to_arrays(),
+            "last": data_to_arrays(player._last_data),
         }
         return header, as_arrays(parts)
 
@@ -221,7 +221,8 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     player._data.restore(data_in(saved))
     player._begun = LOST if saved.get("advised") else None
     player.migration = _saved_texts(saved.get("migration", []))
-    player._last_data.restore(parts["last"], player._data)
+    if player._keeps_data:
+        player._last_data = data_from_arrays(parts["last"], player._data)
 
 
 def _saved_names(saved: Mapping[str, Any], count: int) -> tuple[str, ...] | None:

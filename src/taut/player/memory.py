@@ -1,11 +1,10 @@
 """What a live player remembers of its rounds beside its state: the last rounds, earlier ones
-thinned, the weights of advisers, the last data, and the rounds that are missing. All of it takes
+thinned, the last data, and the rounds that are missing. All of it takes
 bounded memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -16,7 +15,6 @@ from ..engine import Array
 from ..extras import optional
 from ..learners import Learner
 from ..learners.protocols import LateRounds
-from ..play.packing import Place
 from .data import DataTypes
 from .guards import Refused
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
 
 ROWS = 512
 """Recent rounds that are all kept, and at most as many earlier ones."""
-WEIGHTS = 512
-"""Rounds whose weights are remembered."""
 NUMBERS = 2**19
 """Numbers that each of the two parts holds at most, so that a player with large decisions stays
 small."""
@@ -196,60 +192,22 @@ class History:
         self._rows = dict(zip(numbers, np.array(values, float), strict=True))
 
 
-class Weights:
-    """The weights of the last rounds. They are not saved, except those of the coming round, which
-    are a part of the learner's state."""
-
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._rounds: dict[int, Array] = {}
-
-    def add(self, round: int, report: Array) -> None:
-        """Add the weights with which a round was played; `report` is the vector of its state."""
-        for later in [known for known in self._rounds if known >= round]:
-            del self._rounds[later]  # the round was taken back
-        self._rounds[round] = np.array(self._place.read((report,)), float)
-        if len(self._rounds) > WEIGHTS:
-            del self._rounds[next(iter(self._rounds))]
-
-    def by_round(self, round: int, report: Array) -> dict[int, Array]:
-        """Return the weights of the last rounds, and of the coming round in `report`."""
-        past = {known: row for known, row in self._rounds.items() if known < round}
-        return {**past, round: np.array(self._place.read((report,)), float)}
+def data_to_arrays(last: tuple[int, Any] | None) -> dict[str, Array]:
+    """Return the arrays that describe a round and its data; none if nothing is known."""
+    return {} if last is None else {"round": np.asarray(last[0]), **files.flat(last[1])}
 
 
-@dataclass
-class LastData:
-    """The data of the last round that was observed, and of the one before it, for `undo`."""
-
-    kept: bool
-    """Whether they are needed."""
-    last: tuple[int, Any] | None = None
-    """Round and data."""
-    before: tuple[int, Any] | None = None
-
-    def remember(self, data: Any, round: int) -> None:
-        """Remember the data of a round, unless a later one was observed already."""
-        if self.kept and (self.last is None or round > self.last[0]):
-            self.before, self.last = self.last, (round, jax.tree.map(np.array, data))
-
-    def to_arrays(self) -> dict[str, Array]:
-        """Return the arrays that `restore` needs."""
-        if self.last is None:
-            return {}
-        return {"round": np.asarray(self.last[0]), **files.flat(self.last[1])}
-
-    def restore(self, arrays: Mapping[str, Array], types: DataTypes) -> None:
-        """Continue from the arrays in a file, if there are any, for data of these types."""
-        if not self.kept or not arrays or not types.known:
-            return
-        expected, structure = jax.tree.flatten(types.example)
-        leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
-        if [(leaf.shape, leaf.dtype) for leaf in leaves] != [
-            (leaf.shape, leaf.dtype) for leaf in expected
-        ]:
-            raise ValueError("its last data have other shapes or types")
-        self.last = int(arrays["round"]), jax.tree.unflatten(structure, leaves)
+def data_from_arrays(arrays: Mapping[str, Array], types: DataTypes) -> tuple[int, Any] | None:
+    """Return what `data_to_arrays` described, for data of these types."""
+    if not arrays or not types.known:
+        return None
+    expected, structure = jax.tree.flatten(types.example)
+    leaves = [arrays[str(i)] for i in range(len(arrays) - 1)]
+    if [(leaf.shape, leaf.dtype) for leaf in leaves] != [
+        (leaf.shape, leaf.dtype) for leaf in expected
+    ]:
+        raise ValueError("its last data have other shapes or types")
+    return int(arrays["round"]), jax.tree.unflatten(structure, leaves)
 
 
 class Pending(NamedTuple):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 
 LOG = logging.getLogger("taut.player")
+WEIGHTS = 512
+"""Rounds whose weights are remembered."""
 EXACT = 1e-12
 """Relative violation of announced constraints that counts as none."""
 Measured = tuple[Any, Any, Any, Any]
@@ -56,7 +58,7 @@ def play(player: Player, z: Any, played: Any, numbers: Measured) -> None:
         )
     after, data = _revealed(player, z, before)
     accept(player, after, before, changed=played is not None)
-    if player._last_data.kept or not player._data.known:
+    if player._keeps_data or not player._data.known:
         remember(player, data)
 
 
@@ -81,7 +83,7 @@ def _revealed(player: Player, z: Any, before: PackedState) -> tuple[PackedState,
     if data is None:  # rarely: walking a tree takes time
         data = player._data.cast(player.problem.arrange(z))
     if player._guard is not None:
-        refuse_outside(player._guard, data, player.round, player._last_data.last)
+        refuse_outside(player._guard, data, player.round, player._last_data)
     if player._begun is not None:
         check_announced_data(player, data)
     after = player._steps.take(steps.revealed, before, data)
@@ -124,7 +126,7 @@ class Undo(NamedTuple):
     missing: MissingRounds
     changed: int
     """The number of rounds in which another decision was played than the learner's."""
-    skipped: bool
+    data: tuple[int, Any] | None
 
 
 def accept(player: Player, after: PackedState, before: PackedState, changed: bool = False) -> None:
@@ -133,8 +135,10 @@ def accept(player: Player, after: PackedState, before: PackedState, changed: boo
     `before` is the state from which it was played; `changed` says whether another decision was
     played than the learner's.
     """
-    if player._weights is not None:
-        player._weights.add(player.round, before.report)
+    if player._past_weights is not None:
+        player._past_weights[player.round] = player._weights_in(before)
+        if len(player._past_weights) > WEIGHTS:
+            del player._past_weights[next(iter(player._past_weights))]
     _go_on(player, after, after.report[player._row])
     player._changed += changed
     if player._room is not None and cast("Grows", player.learner).is_full(
@@ -143,9 +147,9 @@ def accept(player: Player, after: PackedState, before: PackedState, changed: boo
         player._make_room(2 * player._room)
 
 
-def _go_on(player: Player, after: PackedState, row: Array, skipped: bool = False) -> None:
+def _go_on(player: Player, after: PackedState, row: Array) -> None:
     """Replace the state by that after a round, of which the history gets a row."""
-    player._last = Undo(player._now, player._missing, player._changed, skipped)
+    player._last = Undo(player._now, player._missing, player._changed, player._last_data)
     player._history.add(row)
     player._now, player._begun, player._asked = after, None, None
 
@@ -153,8 +157,10 @@ def _go_on(player: Player, after: PackedState, row: Array, skipped: bool = False
 def remember(player: Player, data: Any, round: int | None = None) -> None:
     """Remember the data of a round that was accepted, by default the last one."""
     player._data.remember(data)
-    if player._last_data.kept:
-        player._last_data.remember(data, player.round - 1 if round is None else round)
+    number = player.round - 1 if round is None else round
+    last = player._last_data
+    if player._keeps_data and (last is None or number > last[0]):
+        player._last_data = number, jax.tree.map(np.array, data)
 
 
 class Begun(NamedTuple):
@@ -241,7 +247,7 @@ def _predicted(player: Player, forecast: Any) -> Any:
     them."""
     if isinstance(forecast, str):
         arguments.one_of("forecast", forecast, (LAST,))
-        last = player._last_data.last
+        last = player._last_data
         if last is None and player.observed:
             raise ValueError(
                 f"forecast: got {LAST!r}, but the data before round {player.round} are not in "
@@ -389,7 +395,7 @@ def skip(player: Player, reason: str) -> None:
             extra={"taut_event": "skipped", "taut_round": new.round},
         )
         unknown = np.full(1 + player._count, np.nan)
-        _go_on(player, after, np.append(unknown, new.decision), skipped=True)
+        _go_on(player, after, np.append(unknown, new.decision))
         player._missing = missing.skipped(player.learner, new)
 
 
@@ -403,7 +409,7 @@ def observe_late(player: Player, round: int, z: Any) -> None:
             late = player._missing.find(number, player.round)
             data = player._data.cast(player.problem.arrange(z))
             if player._guard is not None:
-                earlier = player._last_data.last
+                earlier = player._last_data
                 known = earlier if earlier is not None and earlier[0] < number else None
                 refuse_outside(player._guard, data, number, known)
             x, previous = (
@@ -433,13 +439,13 @@ def undo(player: Player) -> None:
                 f"undo: nothing can be taken back before round {player.round}; expected it once "
                 "after observe or skip, in the same process"
             )
-        player._now, player._missing, player._changed, skipped = player._last
+        player._now, player._missing, player._changed, player._last_data = player._last
         player._last = player._begun = player._asked = None
         player._history.take_back()
-        if not skipped:
-            player._last_data.last = player._last_data.before
-            if not player.observed:
-                player._data.forget()
+        if player._past_weights is not None:
+            player._past_weights.pop(player.round, None)
+        if not player.observed:
+            player._data.forget()
         LOG.info(
             "round %d was taken back",
             player.round,

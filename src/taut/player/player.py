@@ -32,7 +32,7 @@ from ..runs.totals import Totals
 from . import file as player_file, observation
 from .data import DataTypes, check_round, constraint_count
 from .guards import EVENTS, Event, alarm, as_limits, check_reaction, happened, refused, thresholds
-from .memory import History, LastData, MissingRounds, Weights
+from .memory import History, MissingRounds
 from .steps import COLUMNS, Extremes, PackedState, PlayerState, Steps, padded, with_room
 
 if TYPE_CHECKING:
@@ -153,11 +153,12 @@ class Player(Displayed):
         if on_refuted != "warn":
             check_reaction(on_refuted)
         self._on_refuted = on_refuted
-        weights = (
-            self._steps.places.game.learner.weights if isinstance(self.learner, Advised) else None
-        )
-        self._weights = None if weights is None else Weights(weights)
-        self._last_data = LastData(self._guard is not None or weights is not None)
+        # With advisers, the weights with which the last rounds were played. They are not saved.
+        self._past_weights: dict[int, Array] | None = None
+        if isinstance(self.learner, Advised):
+            self._past_weights = {}
+        self._keeps_data = self._guard is not None or self._past_weights is not None
+        self._last_data: tuple[int, Any] | None = None  # with their round
         self._checked_every: int | None = None  # rounds between two looks at all bounds
         self._begun: observation.Begun | None = None  # what is known of the coming round
         # A request that was not observed yet: the state after its round, and its data.
@@ -435,11 +436,15 @@ class Player(Displayed):
     def weights(self) -> dict[int, Array] | None:
         """The weights of the learner and the advisers in the last rounds, by round, and in the
         coming round as it would be played now; `None` for a learner without advisers."""
-        if self._weights is None:
+        if self._past_weights is None:
             return None
         with self._lock:
             before = self._now if self._begun is None else observation.begin(self)
-            return self._weights.by_round(self.round, before.report)
+            return {**self._past_weights, self.round: self._weights_in(before)}
+
+    def _weights_in(self, packed: PackedState) -> Array:
+        place = self._steps.places.game.learner.weights
+        return np.array(place.read(packed.in_numpy), float)
 
     def _advice_facts(self) -> AdviceFacts | None:
         """What was observed with advisers, for the certificate."""
