@@ -179,9 +179,9 @@ class _Lines:
             *(second_order_cone(len(cone.offsets)) for cone in program.cones),
         ]
         self._solver = Solver(Columns.of(np.concatenate(parts)), cones)
-        self._cuts_at = len(self._before)
-        self._rows_at = self._cuts_at - len(self.single)
-        self._pairs_at = self._rows_at - len(pairs)
+        parts_before = [len(self._before) - len(pairs) - len(self.single), len(pairs)]
+        self._ends = np.cumsum([*parts_before, len(self.single), len(program.cuts)])
+        """Where the rows of domain, pairs, single rows and cuts end."""
 
     def solutions(
         self, curvature: Array | None, slope: Array, active: Array | None
@@ -196,21 +196,19 @@ class _Lines:
     def proven(self, solution: Solution) -> ProvenMinimiser:
         """The meaning of a solver's vectors. Multipliers are made exactly dual feasible, so that
         they prove something."""
-        program, v, z = self.program, solution.v, solution.z
-        rows = np.zeros(len(program.rows))
-        balance = z[self._pairs_at : self._pairs_at + len(self.pairs)]
+        program, v, rows = self.program, solution.v, np.zeros(len(self.program.rows))
+        _, balance, single, cuts, cones = np.split(solution.z, self._ends)
         rows[self.pairs[:, 0]] = np.maximum(balance, 0)
         rows[self.pairs[:, 1]] = np.maximum(-balance, 0)
-        rows[self.single] = np.maximum(z[self._rows_at : self._cuts_at], 0)
-        cuts = np.maximum(z[self._cuts_at : self._cuts_at + len(program.cuts)], 0)
-        cuts = np.where(self.active, cuts, 0)
+        rows[self.single] = np.maximum(single, 0)
+        cuts = np.where(self.active, np.maximum(cuts, 0), 0)
         row_slope, row_offset = rows @ program.rows, float(rows @ program.offsets)
         slope = row_slope + cuts @ program.cuts
         offset = row_offset + float(cuts @ program.cut_offsets)
         quadratics = np.zeros(len(program.cones))
-        start = self._cuts_at + len(program.cuts)
+        start = 0
         for i, cone in enumerate(program.cones):
-            part = z[start : start + len(cone.offsets)].copy()
+            part = cones[start : start + len(cone.offsets)].copy()
             start += len(cone.offsets)
             part[0] = max(part[0], float(np.linalg.norm(part[1:])))
             slope, offset = slope + part @ cone.rows, offset + float(part @ cone.offsets)
@@ -287,10 +285,10 @@ def domain_blocks(scaling: Scaling) -> list[_Block]:
     blocks = []
     for part, size, more in zip(parts, sizes, further, strict=True):
         own = np.concatenate([np.arange(start, start + size), np.arange(extra, extra + more)])
-        for rows, offsets, cones in _rows(part, centre[start : start + size], radius):
-            matrix = np.zeros((len(rows), width))
-            matrix[:, own] = rows
-            blocks.append(_Block(matrix, offsets, cones))
+        block = _rows(part, centre[start : start + size], radius)
+        matrix = np.zeros((len(block.matrix), width))
+        matrix[:, own] = block.matrix
+        blocks.append(block._replace(matrix=matrix))
         start, extra = start + size, extra + more
     return blocks
 
@@ -303,39 +301,32 @@ def _library_parts(domain: Domain) -> list[Domain] | None:
     return [domain] if type(domain) in (Ball, Box, L1Ball, Simplex) else None
 
 
-def _rows(domain: Domain, centre: Array, radius: float) -> list[_Block]:
+def _rows(domain: Domain, centre: Array, radius: float) -> _Block:
     """The rows of x = centre + radius * u in the domain, divided by `radius`, over the entries of u
     and for an L1 ball as many further variables."""
-    size = len(centre)
+    size, shape = len(centre), domain.shape
     unit = np.eye(size)
-
-    def flat(value: Any) -> Array:
-        return np.broadcast_to(np.asarray(value, float), domain.shape).ravel()
-
-    def below(rows: Array, offsets: Array) -> _Block:
-        return _Block(rows, offsets, linear_cones(0, len(rows)))
-
-    def equal(rows: Array, offsets: Array) -> _Block:
-        return _Block(rows, offsets, linear_cones(len(rows), 0))
-
     if isinstance(domain, Box):
-        lower = (flat(domain.lower) - centre) / radius
-        upper = (flat(domain.upper) - centre) / radius
+        edges = (np.broadcast_to(edge, shape).ravel() for edge in (domain.lower, domain.upper))
+        lower, upper = ((edge.astype(float) - centre) / radius for edge in edges)
         fixed = lower == upper
         free = unit[~fixed]
-        sides = np.concatenate([-lower[~fixed], upper[~fixed]])
-        return [equal(unit[fixed], lower[fixed]), below(np.concatenate([-free, free]), sides)]
+        matrix = np.concatenate([unit[fixed], -free, free])
+        offsets = np.concatenate([lower[fixed], -lower[~fixed], upper[~fixed]])
+        return _Block(matrix, offsets, linear_cones(int(fixed.sum()), 2 * len(free)))
     if isinstance(domain, Simplex):
-        total = np.array([(float(domain.total) - centre.sum()) / radius])
-        return [equal(np.ones((1, size)), total), below(-unit, centre / radius)]
+        total = (float(domain.total) - centre.sum()) / radius
+        matrix = np.concatenate([np.ones((1, size)), -unit])
+        return _Block(matrix, np.append(total, centre / radius), linear_cones(1, size))
     assert isinstance(domain, (Ball, L1Ball))
-    reach, shift = float(domain.radius) / radius, (centre - flat(domain.middle)) / radius
+    middle = np.broadcast_to(np.asarray(domain.middle, float), shape).ravel()
+    reach, shift = float(domain.radius) / radius, (centre - middle) / radius
     if isinstance(domain, Ball):  # |u + shift| <= reach
-        cone = np.concatenate([np.zeros((1, size)), -unit])
-        return [_Block(cone, np.append(reach, shift), [second_order_cone(size + 1)])]
+        matrix = np.concatenate([np.zeros((1, size)), -unit])
+        return _Block(matrix, np.append(reach, shift), [second_order_cone(size + 1)])
     # -t <= u + shift <= t and sum t <= reach
-    rows = np.block([[unit, -unit], [-unit, -unit], [np.zeros((1, size)), np.ones((1, size))]])
-    return [below(rows, np.concatenate([-shift, shift, [reach]]))]
+    matrix = np.block([[unit, -unit], [-unit, -unit], [np.zeros((1, size)), np.ones((1, size))]])
+    return _Block(matrix, np.concatenate([-shift, shift, [reach]]), linear_cones(0, 2 * size + 1))
 
 
 def _stated_by_cvxpy(scaling: Scaling) -> _Block:
