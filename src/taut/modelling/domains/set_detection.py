@@ -75,6 +75,7 @@ class Sets:
                 self.boxed[statement.spans[variable.id]] = True
             if variable.attributes["PSD"] and variable.ndim == 2:
                 self.semidefinite[variable.id] = []
+                self.eigenvalues[variable.id] = 0.0, np.inf
         for k, excess in enumerate(rows):
             self._read(k, excess)
         for excess in finite:
@@ -87,10 +88,6 @@ class Sets:
                 self.boxed[row.places] = True
                 if len(row.places) == 1:
                     row.cut(self.low, self.high)
-        for variable in statement.variables:
-            if variable.id in self.semidefinite and variable.attributes["PSD"]:
-                low, high = self.eigenvalues.get(variable.id, (0.0, np.inf))
-                self.eigenvalues[variable.id] = max(low, 0.0), high
         for key, (least, most) in self.eigenvalues.items():  # diagonals are between the eigenvalues
             span = statement.spans[key]
             n = round(np.sqrt(span.stop - span.start))

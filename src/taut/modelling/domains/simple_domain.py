@@ -59,13 +59,10 @@ def derived_domain(
     statement: Statement, rows: list[Excess], finite: list[Any], box_only: bool
 ) -> Detected:
     """The simple set around the feasible set, from the constraints that do not change with the
-    round.
+    round; with `box_only` the bounding box.
 
-    Arguments:
-        statement: the model as stated.
-        rows: the excesses of all stated constraints.
-        finite: constraints without which an atom is not defined.
-        box_only: whether the domain is to be the bounding box.
+    `rows` are the excesses of all stated constraints. Without the constraints in `finite` an atom
+    is not defined.
     """
     constraints = [*statement.stated, *attribute_constraints(statement.variables), *finite]
     steady = [constraint for constraint in constraints if not statement.changing(constraint)]
@@ -127,16 +124,12 @@ class _Edges:
 
 
 def feasible_box(
-    statement: Statement, constraints: list[Any], places: Array, left_out: int = 0
+    statement: Statement, constraints: list[Any], places: Array, left_out: int
 ) -> tuple[Array, Array]:
-    """The smallest box around the feasible set, for the entries at some places; empty and unbounded
-    sets are refused.
+    """The smallest box around the set that `constraints` allow, for the entries at these places.
 
-    Arguments:
-        statement: the model as stated.
-        constraints: all that do not change with the round, attributes included; the user's own.
-        places: the entries of the flat decision whose bounds are wanted.
-        left_out: the number of constraints that change with the round, for errors.
+    Empty and unbounded sets are refused. `left_out` counts the constraints that change with the
+    round, for errors.
     """
     flat, size, names = statement.flat_copy(), statement.size, statement.entries
     if size > SOLVED:
