@@ -19,21 +19,20 @@ from ..problem.tables import plain
 from .members import Id, Members, check_index, named
 
 
-def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
+def as_parameters(parameters: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
     """Return parameters by name, with a row for each member; they must be finite.
 
-    `given` is a dict of arrays, or a table of pandas with a column for each parameter; None for
-    none.
+    They are a dict of arrays, or a table of pandas with a column for each parameter, or None.
     """
-    if given is None:
+    if parameters is None:
         return {}
-    by_name = by_column(given)
+    by_name = by_column(parameters)
     if not isinstance(by_name, Mapping) or not all(isinstance(name, str) for name in by_name):
         raise TypeError(
-            f"parameters: got {arguments.shown(given)}; expected a dict of arrays by name, or a "
-            "table, with a row for each member"
+            f"parameters: got {arguments.shown(parameters)}; expected a dict of arrays by name, or "
+            "a table, with a row for each member"
         )
-    found = {}
+    arrays = {}
     for name, values in by_name.items():
         check_index("parameters", values, ids)
         array = cast_data(f"parameters[{name!r}]", plain(values), dtype)
@@ -49,8 +48,8 @@ def as_parameters(given: Any, ids: list[Id], dtype: Any) -> dict[str, Array]:
                 f"parameters[{name!r}]: got a value that is not finite for {named(wrong)}; "
                 "expected finite numbers"
             )
-        found[name] = array
-    return found
+        arrays[name] = array
+    return arrays
 
 
 def checked_parameters(
@@ -60,16 +59,16 @@ def checked_parameters(
 
     With `some`, names may be missing.
     """
-    given = as_parameters(parameters, listed, dtype)
+    arrays = as_parameters(parameters, listed, dtype)
     known = members.rows("parameters", np.zeros(0, int))
-    wrong = set(given) ^ set(known)
+    wrong = set(arrays) ^ set(known)
     if some:
         wrong -= set(known)
     if wrong and listed:
         raise ValueError(
-            f"parameters: got {', '.join(given) or 'none'}; expected {', '.join(known) or 'none'}"
+            f"parameters: got {', '.join(arrays) or 'none'}; expected {', '.join(known) or 'none'}"
         )
-    for name, values in given.items():
+    for name, values in arrays.items():
         expected = known[name]
         if values.shape[1:] != expected.shape[1:]:
             raise ValueError(
@@ -81,7 +80,7 @@ def checked_parameters(
                 f"parameters[{name!r}]: got values of type {values.dtype}; expected "
                 f"{expected.dtype}, as the others have"
             )
-    return given
+    return arrays
 
 
 def joined(z: Any, parameters: Mapping[str, Any]) -> Any:

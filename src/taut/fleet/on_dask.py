@@ -201,10 +201,10 @@ class DaskFleet(Displayed):
         learner = check_advised(self.learner, None)
         listed = self._listed(ids)
         rule = forecast if isinstance(forecast, str) else None
-        rows, given, _ = advice_of_members(
+        rows, speaks, _ = advice_of_members(
             advice, learner, self.problem, listed, forecast is not None
         )
-        gaps = np.broadcast_to(~given.reshape(*given.shape, *[1] * (rows.ndim - 2)), rows.shape)
+        gaps = np.broadcast_to(~speaks.reshape(*speaks.shape, *[1] * (rows.ndim - 2)), rows.shape)
         said = np.ma.array(rows, mask=gaps) if rows.shape[1] else None
         predicted = None if forecast is None or rule else self._rows(listed, forecast)[1]
         answers = self._write("advised", listed, (said, predicted), rule)

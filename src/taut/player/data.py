@@ -75,10 +75,10 @@ class DataTypes:
     def _check_first(self, data: Any) -> None:
         """Refuse first data with which there are other numbers of constraints."""
         problem, x = self._problem, np.zeros(self._problem.domain.shape, self._dtype)
-        found = count_constraints(problem, x, problem.given(data, x), "z")
-        if found != self.counts[0]:
+        count = count_constraints(problem, x, problem.given(data, x), "z")
+        if count != self.counts[0]:
             raise ValueError(
-                f"z: got data with which constraints(x, z) returns {found} values; expected "
+                f"z: got data with which constraints(x, z) returns {count} values; expected "
                 f"{self.counts[0]}"
             )
         if problem.announced is not None:
@@ -131,13 +131,13 @@ def data_in(header: Mapping[str, Any]) -> Any:
 
 
 def constraint_count(
-    problem: Problem, given: int | None, owner: str, data: Any = None, announced: bool = False
+    problem: Problem, asked: int | None, owner: str, data: Any = None, announced: bool = False
 ) -> int:
     """Return the number of constraints that a learner sees, or of announced ones.
 
     Arguments:
         problem: the problem.
-        given: the number according to the user, needed only if it depends on data.
+        asked: the number according to the user, needed only if it depends on data.
         owner: what the user makes: "Player" or "Fleet".
         data: what is known of the data of all rounds, as shapes.
         announced: whether to count announced constraints.
@@ -147,7 +147,7 @@ def constraint_count(
     known = problem.announced_count if announced else problem.constants.constraint_count
     if known is None:
         known = 0 if constraints is None else traced_count(problem, constraints, data)
-    if given is None:
+    if asked is None:
         if known is None:
             raise ValueError(
                 f"{name}: got None; expected the number of constraints, which depends on the "
@@ -156,10 +156,10 @@ def constraint_count(
         return known
     if constraints is None:
         raise ValueError(
-            f"announced_count: got {given}; expected None for a problem without announced "
+            f"announced_count: got {asked}; expected None for a problem without announced "
             "constraints"
         )
-    count = arguments.count(name, given)
+    count = arguments.count(name, asked)
     if known is not None and known != count:
         raise ValueError(f"{name}: got {count}; expected {known}, as the problem has")
     return count
@@ -198,12 +198,12 @@ def checked_measurements(
     return numbers
 
 
-def check_round(given: Any, expected: int, pending: Collection[int]) -> None:
+def check_round(asked: Any, expected: int, pending: Collection[int]) -> None:
     """Refuse the number of a round that is not the next one.
 
     `pending` are the rounds that were skipped and may still come.
     """
-    round = arguments.count("round", given)
+    round = arguments.count("round", asked)
     if round == expected:
         return
     why = "which is not the next"

@@ -130,13 +130,15 @@ def loaded(
         as_limits(limits)  # wrong ones are the caller's, not the file's
     same = learner if renamed is None else None  # a migrated player may get another learner
     saved, arrays, came = _read(source, same)
-    given = _saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
+    own_feedback = _saved_feedback(came, saved.get("feedback"), as_feedback(feedback))
     options = {"limits": limits, "on_refuted": on_refuted}
     try:
         changed = differences(problem, saved, as_parts(arrays)["problem"])
-        kept = learner is None or files.same(files.pack(learner), saved["learner"])
-        if not changed.all and not renamed and kept:  # nothing has to be migrated
-            return revived(files.unpack(saved["learner"]), problem, saved, arrays, given, **options)
+        same_learner = learner is None or files.same(files.pack(learner), saved["learner"])
+        if not changed.all and not renamed and same_learner:  # nothing has to be migrated
+            return revived(
+                files.unpack(saved["learner"]), problem, saved, arrays, own_feedback, **options
+            )
     except files.OtherState as error:
         if renamed is None:
             raise ValueError(
@@ -148,7 +150,9 @@ def loaded(
         raise ValueError(f"{came}, damaged ({error}); expected a player that taut saved") from error
     if renamed is None:
         raise ValueError(f"{'. '.join(changed.all)}. Pass migrate=True to go on with it ({came})")
-    return migration.migrated(problem, saved, arrays, changed, renamed, learner, given, options)
+    return migration.migrated(
+        problem, saved, arrays, changed, renamed, learner, own_feedback, options
+    )
 
 
 def unpickled(
@@ -337,26 +341,26 @@ def check_size(
         raise ValueError(f"its learner has a state of {needed} numbers, but it contains {stored}")
 
 
-def _saved_feedback(came: str, packed: Any, given: Feedback | None) -> Feedback | None:
+def _saved_feedback(came: str, packed: Any, own: Feedback | None) -> Feedback | None:
     """Return the feedback of a file, or the given one if it is the same."""
     try:
-        found = as_feedback(files.unpack(packed))
+        saved = as_feedback(files.unpack(packed))
     except (KeyError, TypeError, ValueError) as error:
-        if given is None or not files.same(
-            files.pack(given), packed
+        if own is None or not files.same(
+            files.pack(own), packed
         ):  # a function of the user is not in the file
             raise ValueError(
                 f"{came}, damaged ({error}); expected a player that taut saved"
             ) from error
-        return given
-    if given is None:
-        return found
-    if not files.same(files.pack(given), packed):
+        return own
+    if own is None:
+        return saved
+    if not files.same(files.pack(own), packed):
         raise ValueError(
-            f"feedback: got {given!r}, but {came.partition('got ')[2]} is by {found!r}; expected "
+            f"feedback: got {own!r}, but {came.partition('got ')[2]} is by {saved!r}; expected "
             "the same feedback"
         )
-    return given
+    return own
 
 
 def _whole(number: Any) -> int:
@@ -388,9 +392,9 @@ def fingerprint(
     rng = np.random.default_rng(1)
     rows = [example_of(structure, rng) for _ in points]
     z = jax.tree.map(lambda *each: np.stack(each)[:, None], *rows)
-    given = problem.given(z, np.roll(x, 1, axis=0))
-    loss = loss_evaluation(problem).values(x, given)[:, 0]
-    return {"points": points, "loss": loss.astype(float), "excess": _excess(problem, x, given)}
+    data = problem.given(z, np.roll(x, 1, axis=0))
+    loss = loss_evaluation(problem).values(x, data)[:, 0]
+    return {"points": points, "loss": loss.astype(float), "excess": _excess(problem, x, data)}
 
 
 def _excess(problem: Problem, x: Array, given: Any) -> Array:
@@ -457,18 +461,18 @@ def _other_values(
     room = max(1e-6, 1e3 * float(np.finfo(dtype).eps))
     texts = []
     for name in ("loss", "excess"):
-        one, other = here.get(name), saved.get(name)
-        if one is None or other is None:
+        value, before = here.get(name), saved.get(name)
+        if value is None or before is None:
             texts.append("")
-        elif one.shape != other.shape:
-            texts.append(f"got values of shape {one.shape[1:]}; expected {other.shape[1:]}")
-        elif not _close(one, other, room):
+        elif value.shape != before.shape:
+            texts.append(f"got values of shape {value.shape[1:]}; expected {before.shape[1:]}")
+        elif not _close(value, before, room):
             with np.errstate(invalid="ignore"):
-                far = np.abs(one - other)
-            place = np.unravel_index(int(np.nanargmax(np.nan_to_num(far, nan=-1))), one.shape)
+                far = np.abs(value - before)
+            place = np.unravel_index(int(np.nanargmax(np.nan_to_num(far, nan=-1))), value.shape)
             texts.append(
-                f"got a function with the value {one[place]:.6g} at a decision where it was "
-                f"{other[place]:.6g} when the file was written"
+                f"got a function with the value {value[place]:.6g} at a decision where it was "
+                f"{before[place]:.6g} when the file was written"
             )
         else:
             texts.append("")
@@ -476,7 +480,7 @@ def _other_values(
     return (loss and f"loss: {loss}"), (constraints and f"constraints: {constraints}")
 
 
-def _close(one: Array, other: Array, room: float) -> bool:
+def _close(values: Array, before: Array, room: float) -> bool:
     """Return whether two arrays are the same up to rounding of their largest entries."""
-    finite = np.abs(other[np.isfinite(other)])
-    return np.allclose(one, other, rtol=room, atol=room * finite.max(initial=0), equal_nan=True)
+    finite = np.abs(before[np.isfinite(before)])
+    return np.allclose(values, before, rtol=room, atol=room * finite.max(initial=0), equal_nan=True)

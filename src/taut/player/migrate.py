@@ -223,24 +223,24 @@ def _taken(
     if old.cuts is None or own.cuts is None:
         return taken
     normals, offsets = np.asarray(old.cuts.normals), np.asarray(old.cuts.offsets)
-    kept = np.any(normals != 0, axis=1)
-    if not kept.any():
+    used = np.any(normals != 0, axis=1)
+    if not used.any():
         return taken
     if len(own.cuts.normals) != len(normals):
         notes.append("the kept cuts: the learners keep different numbers of them")
         return taken
     moved = np.where(place >= 0, normals[:, place], 0)
     gone = np.setdiff1d(np.arange(normals.shape[1]), place)
-    hold, highest = np.zeros(len(kept), bool), offsets
+    hold, highest = np.zeros(len(used), bool), offsets
     problem = player.problem
     if not changed.constraints and not changed.shape:
-        hold, highest = kept, offsets
+        hold, highest = used, offsets
     elif not problem.constraints.takes_data:
-        hold, highest = _that_hold(problem, moved, offsets, kept)
+        hold, highest = _that_hold(problem, moved, offsets, used)
     hold = hold & ~np.any(normals[:, gone] != 0, axis=1)
-    if (kept & ~hold).any():
+    if (used & ~hold).any():
         notes.append(
-            f"{int((kept & ~hold).sum())} of {int(kept.sum())} kept cuts: they exclude decisions "
+            f"{int((used & ~hold).sum())} of {int(used.sum())} kept cuts: they exclude decisions "
             "that the new constraints allow, or it cannot be known whether they do"
         )
     dtype = own.cuts.normals.dtype
@@ -254,16 +254,16 @@ def _taken(
 
 
 def _that_hold(
-    problem: Problem, normals: Array, offsets: Array, kept: Array
+    problem: Problem, normals: Array, offsets: Array, used: Array
 ) -> tuple[Array, Array]:
     """Return which cuts contain all decisions that the constraints allow, and offsets with which
     they exclude none."""
     from ..judge.hindsight import hindsight
 
-    towards = normals[kept]
+    towards = normals[used]
     linear = Problem(lambda x, z: -jnp.sum(z * x.reshape(-1)), problem.constraints, problem.domain)
     best = hindsight(linear, towards[:, None, :], seeds=len(towards))
     highest = offsets.copy()
-    highest[kept] = -np.asarray(best.loss) + np.asarray(best.slack)
+    highest[used] = -np.asarray(best.loss) + np.asarray(best.slack)
     room = TOUCHING * float(problem.domain.diameter)
-    return kept & (highest <= offsets + room), np.maximum(highest, offsets)
+    return used & (highest <= offsets + room), np.maximum(highest, offsets)

@@ -103,10 +103,10 @@ def ask(player: Player, z: Any) -> PackedState:
     return player._asked[0]
 
 
-def finish(player: Player, given: bool) -> None:
-    """End the round of the last request; `given` says whether the user told more of it."""
+def finish(player: Player, told: bool) -> None:
+    """End the round of the last request; `told` says whether the user told more of it."""
     kind = type(player.learner).__name__
-    if given:
+    if told:
         raise TypeError(
             f"observe: {kind} sees the request first; call player.decide(z), then player.observe()"
         )
@@ -332,19 +332,21 @@ def _nearest_known(problem: Problem, x: Array, data: Any, previous: Any, round: 
     """
     announced = problem.announced
     assert announced is not None
-    given = problem.given(data, previous)
-    alone = Problem(lambda u, z: jnp.sum(u), lambda u: announced.values(u, given), problem.domain)
-    found = find_feasible(alone)
-    if found.proven:
+    revealed = problem.given(data, previous)
+    alone = Problem(
+        lambda u, z: jnp.sum(u), lambda u: announced.values(u, revealed), problem.domain
+    )
+    search = find_feasible(alone)
+    if search.proven:
         raise Refused(
             f"announced: no decision of the domain satisfies the announced constraints of round "
-            f"{round}; every one exceeds some by {found.bound:.6g} at least, and the best that was "
-            f"found by {found.violation:.6g}",
-            least=found.bound,
-            violation=found.violation,
+            f"{round}; every one exceeds some by {search.bound:.6g} at least, and the best that "
+            f"was found by {search.violation:.6g}",
+            least=search.bound,
+            violation=search.violation,
         )
     values = constraint_evaluation(alone)
-    inside = np.asarray(found.least_violating, x.dtype)
+    inside = np.asarray(search.least_violating, x.dtype)
     if values.values(inside[None, None]).max() > 0:
         return x
     shares = 1 - 2.0 ** -np.arange(1, 53)  # towards x, from the nearest to the farthest

@@ -130,8 +130,8 @@ class Player(Displayed):
         self._next = slice(self._seen.stop, self._seen.stop + size)
         drawn = None if key is None else random_key("key", key, usual=True)
         # With feedback a state does not grow: what the learner sees is not the whole round.
-        whole = learner if self.feedback is None and isinstance(learner, Grows) else None
-        room = None if whole is None or whole.with_room(ROOM) is whole else ROOM
+        grows = self.feedback is None and isinstance(learner, Grows)
+        room = ROOM if grows and with_room(learner, ROOM) is not learner else None
         self._prepare_steps(room, counts, first, drawn)
         self._missing, self._changed = MissingRounds(), 0
         self._remember(history, limits, on_refuted, counts)
@@ -307,13 +307,13 @@ class Player(Displayed):
         """
         from ..judge.live import certify_player
 
-        found = certify_player(self, **options)
-        for row in found.rows:
+        certificate = certify_player(self, **options)
+        for row in certificate.rows:
             if row.holds is False and row.worst is not None:
                 numbers = {"quantity": row.quantity, "value": row.worst, "bound": row.bound}
                 text = f"{row.quantity}: got {row.worst:g}; expected at most {row.bound:g}"
                 happened(self, Event("bound", self.round - 1, text, numbers))
-        return found
+        return certificate
 
     @property
     def cuts_hold(self) -> bool | None:
@@ -326,8 +326,8 @@ class Player(Displayed):
     def correction(self) -> Array | None:
         """What the feasibility moves of a half-space learner take off its bound on regret so far;
         `None` for other learners."""
-        found = self._of_state("correction")
-        return None if found is None else np.asarray(found)
+        sums = self._of_state("correction")
+        return None if sums is None else np.asarray(sums)
 
     def _of_state(self, name: str) -> Any:
         """Return an entry of the learner's state; `None` if it has none of this name."""

@@ -151,13 +151,13 @@ class Seen(NamedTuple):
         )
 
     def add(
-        self, found: jax.Array, round: jax.Array, x: jax.Array, clip: float | None = None
+        self, extremes: jax.Array, round: jax.Array, x: jax.Array, clip: float | None = None
     ) -> Seen:
         """Return what is known after one more round of a learner that clips gradients so."""
-        known = jnp.where(jnp.isfinite(found), found, -jnp.inf)
+        known = jnp.where(jnp.isfinite(extremes), extremes, -jnp.inf)
         larger = known > self.values
         ours = larger[: len(NAMES)]
-        slope = found[0].astype(self.longest.dtype)
+        slope = extremes[0].astype(self.longest.dtype)
         above, accepted = jnp.asarray(False), slope
         if clip is not None:
             limit = clip * self.longest
@@ -351,27 +351,27 @@ class Steps(Compiled):
         state: PlayerState = self.packing.unpack(packed.in_numpy)
         return state
 
-    def take(self, step: Step, before: PackedState, *given: Any) -> PackedState:
+    def take(self, step: Step, before: PackedState, *details: Any) -> PackedState:
         """Return the state after a step."""
-        passed = (self.fixed, before.arrays, given)
-        arrays = self.call(_of_player, step, passed, given)
+        passed = (self.fixed, before.arrays, details)
+        arrays = self.call(_of_player, step, passed, details)
         report = np.asarray(arrays[0])
         if report[0] >= SHORT:
-            arrays = self.call(_of_player, step, passed, given, all_parts=True)
+            arrays = self.call(_of_player, step, passed, details, all_parts=True)
             report = np.asarray(arrays[0])
         return PackedState(arrays, report)
 
 
 def _of_player(
-    static: tuple[Step, Layout], rewrite: Callable[..., Any], fixed: Any, state: Any, given: Any
+    static: tuple[Step, Layout], rewrite: Callable[..., Any], fixed: Any, state: Any, details: Any
 ) -> Any:
-    return rewrite(partial(_packed, *static))(fixed, state, given)
+    return rewrite(partial(_packed, *static))(fixed, state, details)
 
 
-def _packed(step: Step, layout: Layout, fixed: Any, state: Any, given: Any) -> tuple[Any, ...]:
+def _packed(step: Step, layout: Layout, fixed: Any, state: Any, details: Any) -> tuple[Any, ...]:
     """Take a step from packed arrays to packed arrays."""
     game, learner, stated = layout.fixed.unpack(fixed)
-    after, told = step(learner, game, stated, layout.state.unpack(state), *given)
+    after, told = step(learner, game, stated, layout.state.unpack(state), *details)
     flags, loss = jnp.asarray(told.flags, after.x.dtype), jnp.asarray(told.loss, after.x.dtype)
     parts = [flags[None], loss[None], told.excess, told.x.ravel(), told.extremes]
     header = jnp.concatenate(parts)
@@ -450,17 +450,17 @@ def _scored(
     x = played.state.x
     gradient = played.round.gradient(x)
     centre = jnp.asarray(game.domain.centre, x.dtype)
-    found = round_extremes(played.round, x, played.loss, gradient, centre)
+    extremes = round_extremes(played.round, x, played.loss, gradient, centre)
     flags = faults % FAULTY | fault("loss gradient", gradient)
     if stated is not None:
-        refuted = jnp.any(found[: len(NAMES)] > stated[: len(NAMES)])
+        refuted = jnp.any(extremes[: len(NAMES)] > stated[: len(NAMES)])
         violated = jnp.max(played.excess) > stated[len(NAMES)]
         flags = flags | jnp.where(refuted, REFUTED, 0) | jnp.where(violated, VIOLATED, 0)
     if isinstance(learner, Shortened):
         flags = flags | jnp.where(learner.fell_short(after.learner), SHORT, 0)
-    seen = state.seen.add(found, round, x, clip_of(learner))
+    seen = state.seen.add(extremes, round, x, clip_of(learner))
     following = PlayerState(after.x, after, seen, state.skipped)
-    return following, Outcome(flags, played.loss, played.excess, x, found)
+    return following, Outcome(flags, played.loss, played.excess, x, extremes)
 
 
 def skipped(
