@@ -22,7 +22,7 @@ from ...problem.domains import Domain
 from ...problem.domains.support import centre_of, least_change, project_rows
 from ...problem.evaluation import Sums, constraint_evaluation, loss_evaluation
 from ...problem.problem import Problem
-from ...problem.sampling import sample_decisions, sample_rounds
+from ...problem.sampling import rounds_at, sample_decisions, sample_rounds
 from ...problem.streams import Stream
 from .tolerances import NUDGE
 
@@ -209,9 +209,9 @@ class ScaledConstraints:
         gradient is not 0. Of several rounds the longest one counts. Constraints without such a
         point have their largest value as unit.
         """
-        rounds = [jax.tree.map(lambda a, i=i: a[i], data) for i in range(ROUNDS)]
         lengths, largest = np.zeros(1), np.zeros(1)
-        for z in rounds if self.takes_data else [None]:
+        for i in range(ROUNDS if self.takes_data else 1):
+            z = jax.tree.map(lambda a, i=i: a[i], data) if self.takes_data else None
             values, slopes = self.lines(points, z)
             steep = np.linalg.norm(slopes, axis=2)
             usable = np.isfinite(values) & np.isfinite(steep)
@@ -242,14 +242,10 @@ class ScaledConstraints:
         """Return the tangent at `u` of each keyed constraint, whose data are those of one seed."""
         if not keys:
             return []
-        data = None
+        (which, numbers), data = np.asarray(keys).T, None
         if self.takes_data:
-            rows = [
-                jax.tree.map(lambda a: as_double(a[seed, 0]), stream.block(number, 1))
-                for _, number in keys
-            ]
-            data = jax.tree.map(lambda *a: np.stack(a), *rows)
-        which = np.asarray([constraint for constraint, _ in keys])
+            rows = rounds_at(stream, np.full(len(keys), seed), numbers)
+            data = jax.tree.map(as_double, rows)
         for at in (u, (1 - NUDGE) * u + NUDGE * np.random.default_rng(0).normal(size=u.shape)):
             values, slopes, hessians = self.expansions(at, which, data)
             if np.isfinite(values).all() and np.isfinite(slopes).all():
@@ -259,13 +255,12 @@ class ScaledConstraints:
                 "constraints: got a value or gradient that is not finite inside the domain; "
                 "expected finite numbers"
             )
-        curved = [bool(np.isfinite(hessian).all() and hessian.any()) for hessian in hessians]
-        return [
-            Tangent(key, float(slope @ at - value), slope, hessian if bent else None)
-            for key, value, slope, hessian, bent in zip(
-                keys, values, slopes, hessians, curved, strict=True
-            )
-        ]
+        tangents = []
+        for key, value, slope, hessian in zip(keys, values, slopes, hessians, strict=True):
+            curved = np.isfinite(hessian).all() and hessian.any()
+            offset = float(slope @ at - value)
+            tangents.append(Tangent(key, offset, slope, hessian if curved else None))
+        return tangents
 
     def worst(self, u: Array, block: Block) -> tuple[Array, Array]:
         """Return for each constraint the largest value at `u` over a block's rounds, and in which
