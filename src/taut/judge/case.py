@@ -89,8 +89,8 @@ class AnnouncedRun:
             for comparator in comparators
             if getattr(comparator, "decision", None) is not None
         ]
-        standing = self._standing()
-        return self._hold(), self._towards(decisions), *(() if standing is None else (standing,))
+        checks = self._hold(), self._towards(decisions)
+        return (*checks, self._standing()) if self.remembers else checks
 
     def _hold(self) -> Assumption:
         name, worst = str(Assumes.ANNOUNCED_HOLD), float(self.peak.max())
@@ -143,19 +143,17 @@ class AnnouncedRun:
             return Assumption(name, REFUTED, f"{why} squared distance")
         return Assumption(name, VERIFIED, f"in all {start:,} rounds of all seeds")
 
-    def _standing(self) -> Assumption | None:
-        assert self.stream is not None
-        block = self.stream.block(0, self.run.horizon)
-        if not isinstance(block, RoundData):
-            return None
-        announced = self.problem.announced
+    def _standing(self) -> Assumption:
+        announced, stream = self.problem.announced, self.stream
         assert announced is not None
+        assert stream is not None
 
         @jax.jit
         def worst(pair: Any) -> jax.Array:
             return jnp.max(announced.values(pair.previous, pair))
 
-        value = float(np.max(np.asarray(jax.vmap(jax.vmap(worst))(block))))
+        pairs = stream.block(0, self.run.horizon)
+        value = float(np.max(np.asarray(jax.vmap(jax.vmap(worst))(pairs))))
         name = str(Assumes.STANDING_STILL)
         text = "the previous decision satisfies the announced constraints in all rounds"
         if value > 0:
