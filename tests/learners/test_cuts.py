@@ -6,7 +6,7 @@ import numpy as np
 
 from taut.jaxpr.maxima import entry_of_largest
 from taut.learners.base import largest_row
-from taut.learners.half_space.cuts import Cuts, Rows, onto_cuts, remember
+from taut.learners.half_space.cuts import Cuts, HalfSpaceAt, Rows, onto_cuts, remember
 from taut.learners.schedules import AdaGradNorm
 from taut.problem.constraints import Linearisation
 
@@ -74,7 +74,8 @@ def test_a_kept_cut_that_moves_a_decision_is_active_in_that_round():
     assert holds
     assert cuts.active.tolist() == [7, 3]
     # The next cut takes the slot of the one that has been inactive longer.
-    normal, distance, worth, t = jnp.asarray([0.6, 0.8]), -1.0, jnp.asarray(True), jnp.asarray(8)
-    cuts = remember(cuts, normal, distance, worth, jnp.zeros(2), t, jnp.asarray(1.0), None)
+    x, normal, distance, worth = jnp.zeros(2), jnp.asarray([0.6, 0.8]), -1.0, jnp.asarray(True)
+    seen = HalfSpaceAt(x, normal, distance, worth[None])
+    cuts = remember(cuts, seen, worth, jnp.asarray(8), jnp.asarray(1.0), None)
     assert cuts.active.tolist() == [7, 8]
     np.testing.assert_allclose(cuts.normals[0], [1, 0])

@@ -467,11 +467,13 @@ def test_sweeps_end_in_all_kept_cuts_and_come_closer_to_every_comparator(name):
 
 def test_a_constraint_without_slope_is_not_the_most_violated_half_space():
     models = LinearModels(
-        jnp.asarray([[0.0, 0.0], [0.6, 0.8], [1.0, 0.0]]), jnp.asarray([0.0, -0.5, -0.7])
+        jnp.zeros(2),
+        jnp.asarray([[0.0, 0.0], [0.6, 0.8], [1.0, 0.0]]),
+        jnp.asarray([0.0, -0.5, -0.7]),
     )
-    first, normal, distance = models.most_violated()
-    assert first.tolist() == [False, True, False]
-    assert (normal.tolist(), float(distance)) == ([0.6, 0.8], -0.5)
+    current = models.most_violated()
+    assert current.place.tolist() == [False, True, False]
+    assert (current.normal.tolist(), float(current.distance)) == ([0.6, 0.8], -0.5)
 
 
 @pytest.mark.parametrize(("margin", "multiplier"), [(0.0, 1.75), (0.1, 2.0)])

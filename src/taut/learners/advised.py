@@ -316,11 +316,7 @@ class Advised(StepsFromDecision, Learner):
         if known is not None:
             return own.become("regret", (own.bound or 0.0) + known.gap, source)
         cost = setting.evaluate(
-            "regret",
-            advice_regret,
-            source,
-            horizon=horizon,
-            experts=1 + self.advisers,
+            "regret", advice_regret, source, horizon=horizon, experts=1 + self.advisers
         )
         if cost.bound is None:
             return cost

@@ -35,7 +35,7 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .base import Learner, first_round, largest_row, learner_dataclass, sizes
-from .card import THREE_QUARTERS, Card, Growth
+from .card import SLOPES, THREE_QUARTERS, Card, Growth
 from .guarantee import Guarantee, Setting
 from .schedules import concrete
 from .theorem import (
@@ -49,8 +49,6 @@ from .theorem import (
     range_of_losses,
     violation_from_squared,
 )
-
-NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 
 
 class BlockState(NamedTuple):
@@ -99,7 +97,7 @@ class BlockFrankWolfe(Learner):
         block: int | None = None,
     ) -> BlockFrankWolfe:
         """B = sqrt(T) rounded to a whole number, eta = D / (G_f sqrt(T B)), c = 1 / (2 G_g^2)."""
-        loss_slope, slope = constants.positive(*NEEDS[1:])
+        loss_slope, slope = constants.positive(*SLOPES[1:])
         horizon = arguments.count("horizon", horizon)
         length = (
             max(2, round(math.sqrt(horizon)))
@@ -241,7 +239,7 @@ CARDS = (
         oracles=frozenset({"gradient", "values", "pullback", "minimise"}),
         cost="1 linear minimisation over the domain, m constraint values, "
         "1 vector-Jacobian product",
-        needs=NEEDS,
+        needs=SLOPES,
         growth={
             "regret": THREE_QUARTERS,
             "violation": Growth("T^(7/8)", 0.875),

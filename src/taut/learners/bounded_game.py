@@ -33,7 +33,7 @@ from ..problem.domains import Domain
 from ..problem.domains.simplex import onto_simplex
 from ..problem.rounds import Round
 from .base import KeepsMultiplier, MultiplierState, learner_dataclass, sizes
-from .card import ROOT, WITH_SLATER, Card, Growth
+from .card import RANGED, ROOT, WITH_SLATER, Card, Growth
 from .guarantee import BASE, Assumes, Guarantee, Setting
 from .schedules import InverseRoot, Schedule
 from .theorem import (
@@ -45,14 +45,6 @@ from .theorem import (
     Steps,
     formula_of,
     range_of_losses,
-)
-
-CONSTANTS = (
-    "radius",
-    "loss_lipschitz",
-    "constraint_lipschitz",
-    "constraint_range",
-    "constraint_count",
 )
 
 
@@ -86,7 +78,7 @@ class BoundedGame(KeepsMultiplier):
         The width of the multiplier's set is M for one constraint and sqrt(2) M for several. F is
         the range of the losses, G_f D if it is not known, and epsilon the slack of a Slater point.
         """
-        loss_slope, slope, reach, count, margin = constants.need(*CONSTANTS[1:], "slater")
+        loss_slope, slope, reach, count, margin = constants.need(*RANGED[1:], "slater")
         across = sizes(domain, constants)[1]
         losses = loss_slope * across if constants.loss_range is None else constants.loss_range
         limit = 2 * arguments.positive("loss_range", losses) / margin
@@ -218,7 +210,7 @@ CARDS = (
         "Bounded game",
         "Castiglioni et al., NeurIPS 2022",
         assumptions=WITH_SLATER,
-        needs=(*CONSTANTS, "slater"),
+        needs=(*RANGED, "slater"),
         slater=True,
         growth={
             "regret": ROOT,

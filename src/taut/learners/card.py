@@ -21,6 +21,10 @@ STRONG = ("strongly convex losses", "convex constraints", "the domain contains t
 """The usual assumptions of a method for strongly convex losses."""
 USUAL = ("convex losses and constraints", "the domain contains the feasible set")
 WITH_SLATER = (*USUAL, "Slater's condition")
+SLOPES = ("radius", "loss_lipschitz", "constraint_lipschitz")
+COUNTED = (*SLOPES, "constraint_count")
+RANGED = (*SLOPES, "constraint_range", "constraint_count")
+"""Constants that many methods need."""
 
 
 @dataclass(frozen=True)

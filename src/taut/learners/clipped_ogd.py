@@ -26,7 +26,7 @@ from ..problem.constants import Constants
 from ..problem.rounds import Round
 from . import clipped_bounds as bounds
 from .base import Learner, State, first_round, learner_dataclass
-from .card import ROOT, STRONG, THREE_QUARTERS, WITH_CURVATURE, Card, Growth
+from .card import COUNTED, ROOT, STRONG, THREE_QUARTERS, WITH_CURVATURE, Card, Growth
 from .clipped_parameters import optimal_parameters
 from .doubling import Doubling
 from .guarantee import BASE, Guarantee, Setting, with_excess
@@ -98,9 +98,7 @@ class ClippedOGD(StepsFromDecision, Learner):
                 ("bound-optimal" only): with it and an error bound among the constants, for fixed
                 constraints, the sharper bounds are minimised.
         """
-        radius, loss_slope, slope, count = constants.need(
-            "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count"
-        )
+        radius, loss_slope, slope, count = constants.need(*COUNTED)
         horizon = arguments.count("horizon", horizon)
         beta, alpha = arguments.fraction("beta", beta), arguments.fraction("alpha", alpha)
         arguments.one_of("rule", rule, RULES)
@@ -124,9 +122,7 @@ class ClippedOGD(StepsFromDecision, Learner):
         Regret O(log T), clipped violation O(sqrt(T log T)), and squared violation O(log T), which
         the paper does not state. `rule="paper"` takes G = max(G_f, G_g) in sigma.
         """
-        loss_slope, slope, count, modulus = constants.need(
-            "loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"
-        )
+        loss_slope, slope, count, modulus = constants.need(*COUNTED[1:], "strong_convexity")
         arguments.one_of("rule", rule, RULES[:2])
         if rule == "paper":
             slope = max(loss_slope, slope)
@@ -136,9 +132,7 @@ class ClippedOGD(StepsFromDecision, Learner):
     def anytime(cls, constants: Constants, alpha: float = 0.5) -> ClippedOGD:
         r"""eta_t = R / (G_f sqrt((m+1) t)): the balanced rates for every T at once, without
         doubling."""
-        radius, loss_slope, slope, count = constants.need(
-            "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count"
-        )
+        radius, loss_slope, slope, count = constants.need(*COUNTED)
         loss_slope = arguments.positive("loss_lipschitz", loss_slope)
         eta = radius / (loss_slope * math.sqrt(count + 1))
         return cls(InverseRoot(eta), _sigma(slope, count, arguments.fraction("alpha", alpha)))
@@ -215,18 +209,10 @@ def _sigma(slope: float, count: int, alpha: float) -> float:
     return (count + 1) * slope**2 / (2 * (1 - alpha))
 
 
-CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
-
-
 def _theorem_1(law: PowerLaw, sigma: float, setting: Setting, horizon: int) -> Iterator[Guarantee]:
     """Theorem 1 and Propositions 2 and 3 for eta_t = eta / t^beta, beta < 1."""
     evaluate = partial(
-        setting.evaluate,
-        horizon=horizon,
-        eta=law.scale,
-        beta=law.beta,
-        sigma=sigma,
-        form="sharp",
+        setting.evaluate, horizon=horizon, eta=law.scale, beta=law.beta, sigma=sigma, form="sharp"
     )
     source = "Theorem 1, anytime" if law.beta else "Theorem 1"
     fixed = evaluate("regret", bounds.clipped_regret, source)
@@ -305,7 +291,7 @@ CARDS = (
         ClippedOGD.tuned,
         "Clipped-OGD",
         f"{_PAPER}, Theorem 1",
-        needs=CONSTANTS,
+        needs=COUNTED,
         growth=_HALF
         | {"peak violation": Growth("T^(-b/3)", -1 / 6, "there is one smooth fixed constraint")},
     ),
@@ -314,7 +300,7 @@ CARDS = (
         partial(ClippedOGD.tuned, rule="paper"),
         "Clipped-OGD (literal step)",
         f"{_PAPER}, section 5",
-        needs=CONSTANTS,
+        needs=COUNTED,
         growth=_HALF,
     ),
     Card(
@@ -324,7 +310,7 @@ CARDS = (
         f"{_PAPER}, Theorem 2",
         "strongly convex",
         STRONG,
-        needs=("loss_lipschitz", "constraint_lipschitz", "constraint_count", "strong_convexity"),
+        needs=(*COUNTED[1:], "strong_convexity"),
         growth=WITH_CURVATURE,
     ),
     Card(
@@ -332,7 +318,7 @@ CARDS = (
         ClippedOGD.anytime,
         "Clipped-OGD (anytime)",
         f"{_PAPER}, with a step that falls like 1/sqrt(t)",
-        needs=CONSTANTS,
+        needs=COUNTED,
         growth=_ROOT,
     ),
     Card(
@@ -340,7 +326,7 @@ CARDS = (
         _doubled,
         "Clipped-OGD (doubling)",
         f"{_PAPER}, with the doubling trick",
-        needs=CONSTANTS,
+        needs=COUNTED,
         growth=_ROOT,
     ),
 )

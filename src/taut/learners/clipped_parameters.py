@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..problem.constants import Constants
+from .card import COUNTED
 from .clipped_bounds import Split, clipped_regret, clipped_violation, error_bound_violation
 from .theorem import Count, Positive, Steps, error_bound_from_slater, formula, range_of_losses
 
@@ -36,7 +37,7 @@ def clipped_objective(
     bound that is known or follows from Slater's condition, `error_bound_violation` replaces the
     latter where it is less; that needs constraints which do not change.
     """
-    radius, loss, slope, count = constants.need(*_NEEDED)
+    radius, loss, slope, count = constants.need(*COUNTED)
     common = {
         "sigma": sigma,
         "loss_lipschitz": loss,
@@ -82,7 +83,7 @@ def optimal_parameters(
     best eta is R / sqrt(2 a); sigma is found by a scan and a golden-section search, and the better
     of the two optima is returned.
     """
-    radius, loss, slope, count = constants.need(*_NEEDED)
+    radius, loss, slope, count = constants.need(*COUNTED)
     loss, slope = constants.positive("loss_lipschitz", "constraint_lipschitz")
     spread = range_of_losses(constants.loss_range, loss, 2 * radius)
     least = count * slope**2 / 2
@@ -147,7 +148,6 @@ def _error_bound(constants: Constants, radius: float) -> float | None:
     return error_bound_from_slater(slater=constants.slater, distance=2 * radius)
 
 
-_NEEDED = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 

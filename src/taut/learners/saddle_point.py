@@ -29,7 +29,7 @@ from .. import arguments
 from ..problem.constants import Constants
 from ..problem.rounds import Round
 from .base import KeepsMultiplier, MultiplierState, learner_dataclass
-from .card import ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from .card import COUNTED, RANGED, ROOT, STRONG, THREE_QUARTERS, Card, Growth
 from .guarantee import BASE, Guarantee, Setting, with_excess
 from .protocols import StepsFromDecision
 from .schedules import Constant, Inverse, PowerLaw, Reciprocal, Schedule, power
@@ -95,13 +95,7 @@ class SaddlePoint(StepsFromDecision, KeepsMultiplier):
                 error.
             clipped: Proposition 4, the same rates for the clipped sum.
         """
-        radius, loss_slope, slope, reach, count = constants.need(
-            "radius",
-            "loss_lipschitz",
-            "constraint_lipschitz",
-            "constraint_range",
-            "constraint_count",
-        )
+        radius, loss_slope, slope, reach, count = constants.need(*RANGED)
         horizon = arguments.count("horizon", horizon)
         spread = (count + 1) * arguments.positive("loss_lipschitz", max(loss_slope, slope)) ** 2
         a = radius * math.sqrt(spread + 2 * count * reach**2)
@@ -233,9 +227,7 @@ class SaddlePoint(StepsFromDecision, KeepsMultiplier):
 
 
 def _one_constraint(constants: Constants) -> tuple[float, float]:
-    radius, loss_slope, slope, count = constants.need(
-        "radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count"
-    )
+    radius, loss_slope, slope, count = constants.need(*COUNTED)
     if count != 1:
         raise ValueError(
             f"constraint_count: got {count}; expected 1, because this method plays one aggregated "
@@ -425,14 +417,6 @@ def jenatton_strong_excess(
 _MAHDAVI = "Mahdavi, Jin & Yang, JMLR 13, 2012"
 _JENATTON = "Jenatton, Huang & Archambeau, ICML 2016"
 _YUAN = "Yuan & Lamperski, NeurIPS 2018"
-_RANGED = (
-    "radius",
-    "loss_lipschitz",
-    "constraint_lipschitz",
-    "constraint_range",
-    "constraint_count",
-)
-_SINGLE = ("radius", "loss_lipschitz", "constraint_lipschitz", "constraint_count")
 _POWER = Growth("T^max(b,1-b)", 0.5)
 _COST = "1 projection, 1 constraint value, 1 constraint gradient"
 
@@ -442,7 +426,7 @@ CARDS = (
         partial(SaddlePoint.mahdavi, clipped=False),
         "OGD",
         f"{_MAHDAVI}, Theorem 4",
-        needs=_RANGED,
+        needs=RANGED,
         growth={"regret": ROOT, "excess": THREE_QUARTERS},
     ),
     Card(
@@ -450,7 +434,7 @@ CARDS = (
         partial(SaddlePoint.mahdavi, clipped=True),
         "OGD, clipped",
         f"{_YUAN}, Proposition 4",
-        needs=_RANGED,
+        needs=RANGED,
         growth={"regret": ROOT, "violation": THREE_QUARTERS},
     ),
     Card(
@@ -458,7 +442,7 @@ CARDS = (
         partial(SaddlePoint.jenatton, clipped=False),
         "A-OGD",
         _JENATTON,
-        needs=_SINGLE,
+        needs=COUNTED,
         aggregated=True,
         cost=_COST,
         growth={"regret": _POWER, "excess": Growth("T^(1-b/2)", 0.75)},
@@ -468,7 +452,7 @@ CARDS = (
         partial(SaddlePoint.jenatton, clipped=True),
         "A-OGD, clipped",
         f"{_YUAN}, Proposition 5",
-        needs=_SINGLE,
+        needs=COUNTED,
         aggregated=True,
         cost=_COST,
         growth={"regret": _POWER, "violation": Growth("T^(1-b/2)", 0.75)},
@@ -480,7 +464,7 @@ CARDS = (
         _JENATTON,
         "strongly convex",
         STRONG,
-        needs=(*_SINGLE, "strong_convexity"),
+        needs=(*COUNTED, "strong_convexity"),
         aggregated=True,
         cost=_COST,
         growth={"regret": Growth("T^b", 0.5), "excess": Growth("T^(1-b/2)", 0.75)},
@@ -492,7 +476,7 @@ CARDS = (
         f"{_YUAN}, Proposition 5",
         "strongly convex",
         STRONG,
-        needs=(*_SINGLE, "strong_convexity"),
+        needs=(*COUNTED, "strong_convexity"),
         aggregated=True,
         cost=_COST,
         growth={"regret": Growth("T^b", 0.5), "violation": Growth("T^(1-b/2)", 0.75)},

@@ -35,11 +35,9 @@ from ..problem.constants import Constants
 from ..problem.domains import Domain
 from ..problem.rounds import Round
 from .base import Learner, first_round, largest_row, learner_dataclass, sizes
-from .card import THREE_QUARTERS, Card
+from .card import SLOPES, THREE_QUARTERS, Card
 from .guarantee import Guarantee, Setting
 from .theorem import Count, NonNegative, Positive, formula_of
-
-NEEDS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 
 
 class ExpertsState(NamedTuple):
@@ -109,7 +107,7 @@ class StepExperts(Learner):
                 its largest possible value.
             cuts: whether copies project onto the half-space.
         """
-        loss_slope, slope = constants.positive(*NEEDS[1:])
+        loss_slope, slope = constants.positive(*SLOPES[1:])
         horizon, across = arguments.count("horizon", horizon), sizes(domain, constants)[1]
         if penalty is None:
             kappa = constants.error_bound
@@ -280,7 +278,7 @@ CARDS = (
             "no bound on the violation is proved",
         ),
         cost="log2(T) / 2 + 1 projections, m constraint values, 1 vector-Jacobian product",
-        needs=NEEDS,
+        needs=SLOPES,
         growth={"regret": THREE_QUARTERS},
         known_failures={
             "check_compiles_once": "the number of copies grows with the horizon and is compiled in"

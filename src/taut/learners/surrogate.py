@@ -39,12 +39,10 @@ from ..problem.domains import Domain
 from ..problem.domains.base import finfo
 from ..problem.rounds import Round
 from .base import Learner, first_round, largest_row, learner_dataclass, sizes
-from .card import LOGARITHM, ROOT, STRONG, THREE_QUARTERS, Card, Growth
+from .card import LOGARITHM, ROOT, SLOPES, STRONG, THREE_QUARTERS, Card, Growth
 from .guarantee import BASE, Guarantee, Setting, with_excess
 from .schedules import check_positive
 from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula_of, range_of_losses
-
-CONSTANTS = ("radius", "loss_lipschitz", "constraint_lipschitz")
 
 
 class Potential:
@@ -556,7 +554,7 @@ CARDS = (
         Surrogate.tuned,
         "Surrogate",
         f"{_PAPER}, with V = c / sqrt(T)",
-        needs=CONSTANTS,
+        needs=SLOPES,
         growth={"regret": ROOT, "violation": Growth("sqrt T log T", 0.5)},
         known_failures=_STEPS | _PAIRS | _LOGARITHM,
     ),
@@ -565,7 +563,7 @@ CARDS = (
         Surrogate.anytime,
         "Surrogate (anytime)",
         f"{_PAPER}, with a quadratic potential",
-        needs=CONSTANTS,
+        needs=SLOPES,
         growth={"regret": Growth("sqrt T log T", 0.5), "violation": THREE_QUARTERS},
         known_failures=_PAIRS,
     ),
@@ -586,7 +584,7 @@ CARDS = (
         "Surrogate (optimistic)",
         "Lekeufack & Jordan, 2024",
         cost="2 projections, m constraint values, 1 vector-Jacobian product",
-        needs=CONSTANTS,
+        needs=SLOPES,
         known_failures=_STEPS | _PAIRS,
     ),
 )

@@ -62,9 +62,7 @@ def formula(function: Callable[..., Number]) -> Callable[..., Number]:
     return formula_of(None)(function)
 
 
-def formula_of(
-    shared: type | None,
-) -> Callable[[Callable[..., Number]], Callable[..., Number]]:
+def formula_of(shared: type | None) -> Callable[[Callable[..., Number]], Callable[..., Number]]:
     """Make functions formulas that take the numbers of a dataclass besides their own.
 
     The formulas of one family need nearly the same numbers. These are the fields of the dataclass

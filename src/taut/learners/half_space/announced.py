@@ -23,7 +23,7 @@ from ...problem.domains.base import finfo
 from ...problem.rounds import FullInformation
 from ...problem.streams import RoundData
 from ..base import first_round
-from .cuts import Rows, linear_models
+from .cuts import LinearModels, Rows
 from .projection import exact_projection, of_flat_points
 
 TIMES = 40
@@ -105,7 +105,7 @@ def relative_violation(x: jax.Array, round: FullInformation) -> jax.Array:
 def rows_at(x: jax.Array, round: FullInformation) -> Rows:
     """Return the half-spaces of the announced constraints, linearised at x."""
     constraints = round.constraints(x)
-    return linear_models(constraints.values, constraints.jacobian()).at(x.reshape(-1))
+    return LinearModels.of(x, constraints.values, constraints.jacobian()).rows
 
 
 def moved_back(y: jax.Array, round: FullInformation) -> jax.Array:

@@ -448,12 +448,7 @@ def kept_cuts_violation(
 
 @formula
 def lifetimes_violation(
-    *,
-    half_spaces: Count,
-    horizon: Count,
-    life: Count,
-    diameter: float,
-    constraint_lipschitz: float,
+    *, half_spaces: Count, horizon: Count, life: Count, diameter: float, constraint_lipschitz: float
 ) -> float:
     r"""Clipped violation with cuts whose lives double, from `life` on: (M (1 + n) + 0.65 + 1e-9 T)
     G_g D, n the largest number with life (2^n - 1) + n <= T - 1 (F1)."""

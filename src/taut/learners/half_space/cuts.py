@@ -71,35 +71,60 @@ class Rows(NamedTuple):
     """(m,)."""
 
 
+class HalfSpaceAt(NamedTuple):
+    """H_t: the half-space whose boundary x_t exceeds most."""
+
+    x: jax.Array
+    """x_t, flat."""
+    normal: jax.Array
+    """A unit vector; zeros if a gradient of zero leaves no half-space."""
+    distance: jax.Array
+    """The signed distance of x_t from the boundary."""
+    place: jax.Array
+    """A mask of its row among those of the round."""
+
+    @property
+    def exists(self) -> jax.Array:
+        """Whether there is one."""
+        return jnp.sum(self.normal * self.normal) > 0
+
+    def excess(self, u: jax.Array) -> jax.Array:
+        """How far u is outside; negative inside."""
+        return self.distance + jnp.sum(self.normal * (u - self.x))
+
+
 class LinearModels(NamedTuple):
     """The linear models of a round, divided by the norms of their gradients and flattened."""
 
+    x: jax.Array
+    """The decision, flat."""
     normals: jax.Array
     """Unit normals (n, d); zeros where a gradient is zero."""
     distances: jax.Array
-    """(g_i(x_t) + rho) / |dg_i(x_t)|, the signed distance of x_t from the boundary of each
-    half-space."""
+    """(g_i(x) + rho) / |dg_i(x)|, the signed distance of x from the boundary of each half-space."""
 
-    def at(self, x: jax.Array) -> Rows:
-        """The half-spaces of the models at x."""
-        return Rows(self.normals, jnp.sum(self.normals * x[None], axis=1) - self.distances)
+    @classmethod
+    def of(cls, x: jax.Array, values: jax.Array, slopes: jax.Array) -> LinearModels:
+        """Return the models of constraints with these values and gradients, (n,) and (n, d)."""
+        length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
+        scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
+        return cls(x.reshape(-1), slopes * scale[:, None], values * scale)
 
-    def most_violated(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """A mask of the half-space whose boundary x_t exceeds most, its normal and its distance."""
-        normals, distances = self
+    @property
+    def rows(self) -> Rows:
+        """The half-spaces of the models."""
+        return Rows(self.normals, jnp.sum(self.normals * self.x[None], axis=1) - self.distances)
+
+    def most_violated(self) -> HalfSpaceAt:
+        """Return the half-space whose boundary x exceeds most."""
+        x, normals, distances = self
         if distances.shape[0] == 1:
-            return jnp.ones((1,), bool), normals[0], distances[0]
+            return HalfSpaceAt(x, normals[0], distances[0], jnp.ones((1,), bool))
         flat = jnp.all(normals == 0, axis=1)  # a gradient of zero is no half-space
-        first = first_largest(jnp.where(flat, -jnp.inf, distances))
-        weights = first.astype(distances.dtype)
-        return first, jnp.sum(weights[:, None] * normals, axis=0), jnp.sum(weights * distances)
-
-
-def linear_models(values: jax.Array, slopes: jax.Array) -> LinearModels:
-    """Return the linear models of constraints with these values and gradients, (n,) and (n, d)."""
-    length = jnp.sqrt(jnp.sum(jnp.square(slopes), axis=1))
-    scale = jnp.where(length > 0, 1 / jnp.where(length > 0, length, 1), 0)
-    return LinearModels(slopes * scale[:, None], values * scale)
+        place = first_largest(jnp.where(flat, -jnp.inf, distances))
+        weights = place.astype(distances.dtype)
+        normal = jnp.sum(weights[:, None] * normals, axis=0)
+        return HalfSpaceAt(x, normal, jnp.sum(weights * distances), place)
 
 
 def no_cuts(memory: int, size: int, dtype: Any, life: int | None = None) -> Cuts:
@@ -114,22 +139,21 @@ def no_cuts(memory: int, size: int, dtype: Any, life: int | None = None) -> Cuts
 
 def remember(
     cuts: Cuts,
-    normal: jax.Array,
-    distance: jax.Array,
+    seen: HalfSpaceAt,
     worth: jax.Array,
-    x: jax.Array,
     t: jax.Array,
     diameter: jax.Array,
     life: int | None,
 ) -> Cuts:
-    """Store, tighten or confirm the cut of a half-space with this normal (zeros if there is none)
-    that x is `distance` outside of.
+    """Store, tighten or confirm the cut of a half-space.
 
     It takes the slot with the same normal, of which the tighter cut stays. Otherwise it takes, if
     it is `worth` it, the slot that has been inactive longest; with lifetimes first one that has
     expired. `life` is that of a new cut; `None` if cuts are kept for ever.
     """
-    same, offset = _parallel(cuts, normal), jnp.sum(normal * x) - distance
+    x, normal, distance, _ = seen
+    same, worth = _parallel(cuts, normal), worth & seen.exists
+    offset = jnp.sum(normal * x) - distance
     lives = cuts.lifetimes
     if lives is None or life is None:
         place = place_of_largest(jnp.where(same, 1, -cuts.active))
@@ -140,14 +164,14 @@ def remember(
             _put(cuts.offsets, place, jnp.where(write, offset, before)),
             _put(cuts.active, place, jnp.where(worth, t, _at(cuts.active, place))),
         )
-    same &= jnp.sum(normal * normal) > 0
+    same &= seen.exists
     expired = jnp.where(lifetimes.alive(lives, t), 0, lifetimes.LONGEST)
     place = place_of_largest(jnp.where(same, 2 * lifetimes.LONGEST - 1, expired - cuts.active))
     slot = lax.iota(jnp.int32, same.shape[0]) == place
     stored = _at(cuts.normals, place)
     position = jnp.sum(stored * x) - _at(cuts.offsets, place)
-    seen = lifetimes.Revealed(slot, same, worth, distance, position)
-    lives, writes = lifetimes.updated(lives, seen, t, lifetimes.slack(x, diameter), life)
+    revealed = lifetimes.Revealed(slot, same, worth, distance, position)
+    lives, writes = lifetimes.updated(lives, revealed, t, lifetimes.slack(x, diameter), life)
     return Cuts(
         _put(cuts.normals, place, jnp.where(_at(writes, place), normal, stored)),
         jnp.where(writes, offset, cuts.offsets),
@@ -157,18 +181,18 @@ def remember(
 
 
 def confirm(
-    cuts: Cuts, rows: Callable[[], Rows], x: jax.Array, t: jax.Array, diameter: jax.Array
+    cuts: Cuts, models: Callable[[], LinearModels], t: jax.Array, diameter: jax.Array
 ) -> Cuts:
-    """Confirm cuts by all rows of this round, if a cut needs it; `rows` computes them."""
+    """Confirm cuts by all rows of this round, if a cut needs it; `models` computes them."""
     lives = cuts.lifetimes
     assert lives is not None
 
     def by_rows() -> Lifetimes:
-        normals, offsets = rows()
+        x, normals, distances = models()
         apart = normals[:, None] - cuts.normals[None]
         same = jnp.sum(jnp.square(apart), axis=2) < PARALLEL
-        distances = jnp.sum(normals * x[None], axis=1) - offsets + lifetimes.slack(x, diameter)
-        return lifetimes.confirmed(lives, same, distances, _excess(cuts, x), t)
+        near = distances + lifetimes.slack(x, diameter)
+        return lifetimes.confirmed(lives, same, near, _excess(cuts, x), t)
 
     needed = jnp.any(lifetimes.in_need(lives, t))
     return cuts._replace(lifetimes=lax.cond(needed, by_rows, lambda: lives))

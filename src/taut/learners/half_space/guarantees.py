@@ -192,16 +192,9 @@ def _regret(learner: HalfSpace, setting: Setting, horizon: int, rule: _Rule) -> 
         return replace(setting.along_path(fixed, rule.last_step), source=source, moving=True)
     if margin == 0 or fixed.bound is None:
         return fixed
-    cost = setting.evaluate(
-        "regret",
-        tightening_cost,
-        f"{source} and H5",
-        (),
-        fixed.assumptions,
-        horizon=horizon,
-        margin=margin,
-        loss_range=None,
-    )
+    known: Any = {"horizon": horizon, "margin": margin, "loss_range": None}
+    rests, source = fixed.assumptions, f"{source} and H5"
+    cost = setting.evaluate("regret", tightening_cost, source, (), rests, **known)
     return cost if cost.bound is None else replace(cost, bound=fixed.bound + cost.bound)
 
 
@@ -344,21 +337,16 @@ def _margin(learner: HalfSpace, setting: Setting, rule: _Rule) -> Iterator[Guara
             raise OutsideTheorem(f"g + margin may reach {peak:g}; the margin is {margin:g}")
         return 0.0
 
-    rests = (*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra)
-    zero = [
-        setting.evaluate(
-            "violation",
-            bounds.margin_holds,
-            source,
-            rule.needs,
-            rests,
-            longest=longest,
-            margin=margin,
-            initial_excess=start,
-        )
-    ]
+    evaluate = partial(
+        setting.evaluate,
+        "violation",
+        needs=rule.needs,
+        assumptions=(*BASE, Assumes.FIXED_CONSTRAINTS, *rule.extra),
+    )
+    holds = partial(bounds.margin_holds, longest=longest, margin=margin, initial_excess=start)
+    zero = [evaluate(holds, source)]
     if setting.constants.constraint_smoothness is not None:
-        zero.append(setting.evaluate("violation", smooth, f"{source}, smooth", rule.needs, rests))
+        zero.append(evaluate(smooth, f"{source}, smooth"))
     for guarantee in zero:
         yield guarantee
         yield guarantee.become("peak violation")

@@ -24,12 +24,7 @@ violation is O(sqrt T) instead of O(sqrt(T log T)). Measured results of the two 
 known number of rounds, `half-space-strong` for strongly convex losses, `half-space-margin` for
 constraints that must never be violated.
 
-The step onto the half-space of one round is that of Hutchinson & Alizadeh (ICML 2025) and of
-Ferreira, Xavier & Soares (arXiv 2601.16072). Zhang (arXiv 2607.25480) takes adaptive steps for one
-fixed constraint. Sarkar & Sinha (arXiv 2605.21107) project onto the feasible sets of all rounds,
-for which they need whole functions, and proved the rates that `memory=None` has here. The memory of
-cuts from one value and one gradient per round, lifetimes, and adaptive steps for constraints that
-change are of this library; docs/theory.md says it theorem by theorem.
+Who had which idea is in docs/theory.md, theorem by theorem.
 """
 
 from __future__ import annotations
@@ -59,7 +54,7 @@ from ..schedules import CLIP, AdaGradNorm, Constant, Inverse, InverseRoot, Sched
 from ..theorem import NonNegative, Positive
 from . import bounds, guarantees as half_space_guarantees
 from .announced import enforced
-from .cuts import Cuts, LinearModels, Rows, confirm, linear_models, no_cuts, onto_cuts, remember
+from .cuts import Cuts, LinearModels, Rows, confirm, no_cuts, onto_cuts, remember
 from .joint_projection import project_jointly
 from .lifetimes import LONGEST
 from .projection import of_flat_points
@@ -352,29 +347,23 @@ class HalfSpace(StepsFromDecision, Learner):
         """Step, project on the current half-space, store it, project on the kept ones, stay in the
         domain."""
         x, t, _, cuts, hold, correction = state
-        start, project = x.reshape(-1), of_flat_points(round.project, x.shape)
+        project = of_flat_points(round.project, x.shape)
         diameter = jnp.asarray(self.diameter, x.dtype)
-        # y = x_t - eta_t p_t, and H_t
+        # y = x_t - eta_t p_t
         gradient = round.gradient(x)
         eta, length, slopes = self._eta(state, gradient)
         y = (x - length * gradient).reshape(-1)
+        # H_t, which is kept
         models = self._models(x, round, self.rows)
-        first, normal, distance = models.most_violated()
-        excess = distance + jnp.sum(normal * (y - start))  # of H_t at y
-
+        current = models.most_violated()
+        excess = current.excess(y)
         if cuts is not None:
-            worth = ((distance > 0) | (excess > 0)) & (jnp.sum(normal * normal) > 0)
-            cuts = remember(cuts, normal, distance, worth, start, t, diameter, self.life)
+            worth = (current.distance > 0) | (excess > 0)
+            cuts = remember(cuts, current, worth, t, diameter, self.life)
             if self.life is not None and self._confirms(x, round):
-                rows = partial(self._models, x, round, "all")
-                cuts = confirm(cuts, lambda: rows().at(start), start, t, diameter)
-
-        def jointly(point: jax.Array) -> jax.Array:
-            return project_jointly(
-                project, point, normal, lambda u: distance + jnp.sum(normal * (u - start))
-            )
-
+                cuts = confirm(cuts, partial(self._models, x, round, "all"), t, diameter)
         # x_{t+1} = Pi_B( projections on kept cuts ( Pi_{H_t}(y) ) )
+        jointly = partial(project_jointly, project, normal=current.normal, excess=current.excess)
         exact, several = self.sweeps is None, models.distances.shape[0] > 1
         if self.joint and cuts is None and not several:
             z, holds = jointly(y), jnp.ones((), bool)
@@ -382,19 +371,19 @@ class HalfSpace(StepsFromDecision, Learner):
         else:
             # An exact projection is on H_t, too.
             outside = jnp.zeros_like(excess) if exact else jnp.maximum(excess, 0)
-            in_half_space = y - outside * normal
+            in_half_space = y - outside * current.normal
             inside = project(in_half_space)
             z, cuts, holds = onto_cuts(
                 project,
                 inside,
                 cuts,
-                models.at(start) if exact or several else None,
+                models.rows if exact or several else None,
                 t,
                 diameter,
                 alive_in=t + 1,
                 sweeps=self.sweeps,
                 ends_exactly=self.exact,
-                first=first if exact else None,
+                first=current.place if exact else None,
             )
             moves = jnp.square(outside) + _square(inside - in_half_space)
             if exact:  # on the cuts and once more on the domain: only the sum is known
@@ -443,10 +432,9 @@ class HalfSpace(StepsFromDecision, Learner):
         of the learner's, if it violates there."""
         if state.cuts is None:
             return state
-        _, normal, distance = self._models(x, round, self.rows).most_violated()
-        worth = (distance > 0) & (jnp.sum(normal * normal) > 0)
-        flat, diameter = x.reshape(-1), jnp.asarray(self.diameter, x.dtype)
-        cuts = remember(state.cuts, normal, distance, worth, flat, state.t, diameter, self.life)
+        seen = self._models(x, round, self.rows).most_violated()
+        diameter = jnp.asarray(self.diameter, x.dtype)
+        cuts = remember(state.cuts, seen, seen.distance > 0, state.t, diameter, self.life)
         return state._replace(cuts=cuts)
 
     def guarantees(self, setting: Setting, horizon: int) -> Iterable[Guarantee]:
@@ -492,7 +480,7 @@ class HalfSpace(StepsFromDecision, Learner):
         # One after the other: side by side they are a matrix product, which no kernel contains.
         slopes = pull(weights[0])[None] if len(weights) == 1 else lax.map(pull, weights)
         slopes = slopes.reshape(len(weights), -1)
-        return linear_models(values + jnp.asarray(self.margin, x.dtype), slopes)
+        return LinearModels.of(x, values + jnp.asarray(self.margin, x.dtype), slopes)
 
     @staticmethod
     def _confirms(x: jax.Array, round: Round) -> bool:
