@@ -44,6 +44,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "learners/test_registry.py",
         "test_bad_input.py",
     ),
+    "learners/guarantee.py": (GOLDEN, "learners/test_base.py"),
     "learners/card.py": (
         GOLDEN,
         "learners/test_registry.py",

@@ -23,7 +23,7 @@ Grunwald & Koolen (2014).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import field, replace
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ from .clipping import clip_of
 from .guarantee import Assumes, Guarantee, ObservedAdvice, Setting
 from .half_space.announced import enforced, rows_at
 from .half_space.method import HalfSpace
+from .half_space.projection import Project
 from .protocols import (
     Delayed,
     PlaysPoints,
@@ -49,8 +50,6 @@ from .protocols import (
     seeded,
 )
 from .theorem import Count, NonNegative, OutsideTheorem, Positive, formula
-
-Project = Callable[[jax.Array], jax.Array]
 
 
 class AdvisedState(NamedTuple):

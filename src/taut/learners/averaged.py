@@ -204,9 +204,8 @@ class Averaged(Learner):
         known = jnp.maximum(number, 1)
         sigma = jnp.sqrt(estimated.squares / known) * (1 + 2 / jnp.sqrt(known))
         width = jnp.asarray(getattr(self.learner, "diameter", 1.0), dtype)
-        nowhere = -width * jnp.sqrt(
-            jnp.sum(jnp.square(estimated.slopes), axis=1)
-        )  # a half-space that contains the domain
+        # A half-space that contains the domain.
+        nowhere = -width * jnp.sqrt(jnp.sum(jnp.square(estimated.slopes), axis=1))
         return jnp.where(number > 0, estimated.values - estimated.bias - sigma * unit, nowhere)
 
     def multiplier(self, state: AveragedState, round: Round) -> jax.Array:

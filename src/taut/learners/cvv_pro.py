@@ -70,9 +70,8 @@ class CVVPro(StepsFromDecision, Learner):
         rate = jnp.asarray(self.rate, x.dtype)
         root = jnp.sqrt(t.astype(x.dtype))
         step = round.gradient(x) / (rate * root)
-        excess = values / root - jnp.sum(
-            slopes * step.reshape(1, -1), axis=1
-        )  # of the velocity constraints at y
+        # Of the velocity constraints at y.
+        excess = values / root - jnp.sum(slopes * step.reshape(1, -1), axis=1)
         weights = _multipliers(slopes, excess, values >= 0)
         move = jnp.sum(weights[:, None] * slopes, axis=0).reshape(x.shape)
         return State(round.project(x - step - move), t + 1)

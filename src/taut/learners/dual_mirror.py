@@ -117,9 +117,8 @@ class DualMirror(Learner):
         favoured = round.minimise(round.gradient(x) + pull(price))
         idle = round.minimise(pull(jnp.ones_like(price)))
         wanted, saved = round.constraints(favoured).values, round.constraints(idle).values
-        left = jnp.maximum(
-            jnp.asarray(self.horizon, x.dtype) - t.astype(x.dtype), 0
-        )  # rounds after this one
+        # Rounds after this one.
+        left = jnp.maximum(jnp.asarray(self.horizon, x.dtype) - t.astype(x.dtype), 0)
         fits = ~jnp.any(used + wanted + left * saved > 0)  # NaN is played, and noticed
         return state._replace(x=jnp.where(fits, favoured, idle), wanted=wanted)
 

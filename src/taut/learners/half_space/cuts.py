@@ -24,9 +24,7 @@ from ...jaxpr.maxima import first_largest, place_of_largest
 from ...problem.domains.base import finfo
 from . import lifetimes
 from .lifetimes import Lifetimes
-from .projection import exact_projection
-
-Project = Callable[[jax.Array], jax.Array]
+from .projection import Project, exact_projection
 
 PARALLEL = 2e-12
 """Two unit normals are parallel if |a - b|^2 = 2 (1 - cosine) is below this: cosine > 1 - 1e-12."""

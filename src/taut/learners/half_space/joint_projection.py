@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from ...problem.domains.base import finfo
+from .projection import Project
 
 STEPS = 60
 """Most evaluations of the domain's projection. A box in ten dimensions takes about ten."""
@@ -47,7 +48,7 @@ class _Bracket(NamedTuple):
 
 
 def project_jointly(
-    project: Callable[[jax.Array], jax.Array],
+    project: Project,
     y: jax.Array,
     normal: jax.Array,
     excess: Callable[[jax.Array], jax.Array],
@@ -79,9 +80,8 @@ def project_jointly(
         inside = value <= slack
         # Until a point inside is found the step grows; lambda + f(lambda) never passes the root.
         grown = jnp.where(b.found, b.high, trial + jnp.maximum(value, trial))
-        again = b.found & (
-            b.last == inside
-        )  # the same end moves twice: halve the value at the other
+        # The same end moves twice: halve the value at the other.
+        again = b.found & (b.last == inside)
         return _Bracket(
             low=jnp.where(inside, b.low, trial),
             high=jnp.where(inside, trial, grown),

@@ -57,7 +57,7 @@ from .announced import enforced
 from .cuts import Cuts, LinearModels, Rows, confirm, no_cuts, onto_cuts, remember
 from .joint_projection import project_jointly
 from .lifetimes import LONGEST
-from .projection import of_flat_points
+from .projection import Project, of_flat_points
 
 if TYPE_CHECKING:
     from ...problem.problem import Problem
@@ -404,11 +404,7 @@ class HalfSpace(StepsFromDecision, Learner):
         return state._replace(x=enforced(state.x, round))
 
     def into_cuts(
-        self,
-        state: HalfSpaceState,
-        x: jax.Array,
-        project: Callable[[jax.Array], jax.Array],
-        rows: Rows | None,
+        self, state: HalfSpaceState, x: jax.Array, project: Project, rows: Rows | None
     ) -> tuple[jax.Array, jax.Array]:
         """Return another point, moved into the kept cuts, the rows and the domain by its
         projection, and whether all of them hold there. A point that satisfies them does not

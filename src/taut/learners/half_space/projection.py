@@ -31,6 +31,8 @@ from ...jaxpr.maxima import first_largest
 from ...problem.domains.base import finfo
 
 Tree = TypeVar("Tree")
+Project = Callable[[jax.Array], jax.Array]
+"""A projection onto the domain."""
 DOMAIN_CUTS = 128
 """Half-spaces around the domain in the working set, at most one more than this."""
 
@@ -123,7 +125,7 @@ class _Carry(NamedTuple):
 
 
 def exact_projection(
-    project: Callable[[jax.Array], jax.Array],
+    project: Project,
     y: jax.Array,
     normals: jax.Array,
     offsets: jax.Array,
@@ -168,9 +170,7 @@ def exact_projection(
     return Projection(point, multipliers, last.expired, last.steps)
 
 
-def of_flat_points(
-    project: Callable[[jax.Array], jax.Array], shape: tuple[int, ...]
-) -> Callable[[jax.Array], jax.Array]:
+def of_flat_points(project: Project, shape: tuple[int, ...]) -> Project:
     """Return a projection of decisions of this shape as one of flat points."""
     return lambda flat: project(flat.reshape(shape)).reshape(-1)
 
