@@ -251,17 +251,22 @@ def _cone_rows(one: Quadratic) -> _ConeRows:
 def _opposite_rows(rows: Array, offsets: Array) -> Array:
     """Pairs (i, j) of rows that together say a'u = b. An interior-point method must be given these
     as equations."""
-    pairs: list[tuple[int, int]] = []
-    alone: dict[bytes, int] = {}
-    # Adding 0 makes -0 to 0, so that equal rows have equal bytes.
-    rounded = np.round(np.column_stack([rows, offsets]), OPPOSITE) + 0.0
-    for j, row in enumerate(rounded):
-        i = alone.pop((0.0 - row).tobytes(), None)
-        if i is None:
-            alone[row.tobytes()] = j
-        else:
-            pairs.append((i, j))
-    return np.asarray(sorted(pairs), int).reshape(-1, 2)
+    pairs, taken = [], np.zeros(len(rows), bool)
+    whole = np.column_stack([rows, offsets])
+    # One number per row: opposite rows have opposite ones.
+    along = whole @ np.cos(np.arange(1.0, whole.shape[1] + 1))
+    order = np.argsort(along)
+    for i in range(len(rows)):
+        if taken[i]:
+            continue
+        start = np.searchsorted(along, -along[i] - 1e-9, sorter=order)
+        stop = np.searchsorted(along, -along[i] + 1e-9, sorter=order)
+        for j in order[start:stop]:
+            if j > i and not taken[j] and np.abs(whole[i] + whole[j]).max() <= OPPOSITE:
+                pairs.append((i, j))
+                taken[[i, j]] = True
+                break
+    return np.asarray(pairs, int).reshape(-1, 2)
 
 
 class _Block(NamedTuple):

@@ -100,8 +100,9 @@ QUICK = 1e-8
 refined."""
 SWITCHED_OFF = 10.0
 """The offset that switches a cut off: cuts have unit length, and points at most length 1."""
-OPPOSITE = 12
-"""Rows that are each other's negative in so many decimals are the two sides of an equation."""
+OPPOSITE = 1e-12
+"""Rows that differ from each other's negative by less than this are the two sides of an
+equation."""
 RANK = 1e-14
 """Eigenvalues below this share of the largest one are zero."""
 CENTRED = 1e-13
