@@ -211,7 +211,7 @@ def check_values(played: Played) -> Iterator[str]:
             lambda part: part[None], (jnp.asarray(inner), one if one else jnp.zeros(()))
         )
         loss, slope, values, slopes = (np.asarray(part)[0] for part in played.seen(*at))
-        if not model.recourse:
+        if not model.after.values:
             played.assign(inner, one)
             wanted = float(np.ravel(played.loss.value)[0])
             if abs(wanted - loss) > 1e-8 * (1 + abs(wanted)):
@@ -262,7 +262,7 @@ def _solved(program: cp.Problem) -> float | None:
 def check_violations(played: Played) -> Iterator[str]:
     """The largest row that is played is the largest violation of the constraints and attributes as
     they were stated."""
-    if played.model.recourse:
+    if played.model.after.values:
         return
     x, z, (_, _, values, _) = played.samples
     for k in range(0, SAMPLES, SAMPLES // 8):

@@ -288,25 +288,16 @@ class Model(Statement, Problem):
         # Samples miss kinks.
         return estimated.with_values(constraint_smoothness=self.constants.constraint_smoothness)
 
-    @property
-    def recourse(self) -> dict[Any, Any]:
-        """For each variable that is chosen after the data, its best value as an expression of
-        decision and data.
-
-        It is None if a program is solved for the value.
-        """
-        return self.after.values
-
     def recourse_values(self, decision: Any, data: Any) -> dict[str, Any]:
         """The values, by name, of the variables that are chosen after the data of one round."""
         x = jnp.asarray(self.assemble(decision), float).reshape(self.domain.shape)
         leaves = self.variable_values(x), self.parameter_values(self.arrange(data))
         if self.after.program is not None:
             loss, constraints = self.after.program
-            return chosen_values(loss, constraints, list(self.recourse), leaves[0] | leaves[1])
+            return chosen_values(loss, constraints, list(self.after.values), leaves[0] | leaves[1])
         return {
             variable.name(): np.asarray(translate(value)(*leaves))
-            for variable, value in self.recourse.items()
+            for variable, value in self.after.values.items()
         }
 
     def _loss(self) -> Callable[[jax.Array, Any], jax.Array]:
