@@ -39,6 +39,7 @@ _HOST = hashlib.sha256(os.uname().nodename.encode() if hasattr(os, "uname") else
     :8
 ]
 _cleaned: set[Path] = set()
+"""Files whose stale drafts this process has removed."""
 
 
 def digest(arrays: Mapping[str, Array]) -> str:
@@ -89,8 +90,9 @@ def write_atomically(
             raise OSError(
                 errno.EINVAL, "it is a folder, a device or a pipe; expected the name of a file"
             )
-        if durable:
-            _remove_stale_drafts(path)
+        if durable and path not in _cleaned:
+            _cleaned.add(path)
+            remove_stale_drafts(path.parent, path.name)
         try:
             with open(draft, "xb") as file:
                 with contextlib.suppress(FileNotFoundError):
@@ -119,15 +121,6 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _remove_stale_drafts(path: Path) -> None:
-    """Remove drafts of this file whose process on this machine has ended. Done once per file and
-    process."""
-    if path in _cleaned:
-        return
-    _cleaned.add(path)
-    remove_stale_drafts(path.parent, path.name)
 
 
 def remove_stale_drafts(folder: Path, name: str | None = None) -> None:

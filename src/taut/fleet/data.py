@@ -11,7 +11,7 @@ import numpy as np
 from .. import arguments
 from ..engine import Array
 from ..learners import Advised
-from ..play.advice import check_others, given_and_wrong, numbers_and_gaps, said_in_round
+from ..play.advice import check_others, given_and_wrong, listed_advice, numbers_and_gaps
 from ..player.data import DataTypes
 from ..problem.compatibility import cast_data
 from ..problem.problem import Problem
@@ -189,10 +189,7 @@ def advice_of_members(
             raise ValueError(
                 f"advice: got {len(advice)} entries; expected one for each of {len(listed)} members"
             )
-        array, mask = np.zeros(wanted), np.zeros(wanted, bool)
-        for i, said in enumerate(advice):
-            array[i], speaks = said_in_round(f"advice[{i}]", said, count, problem)
-            mask[i, ~speaks] = True
+        array, mask = listed_advice(advice, count, problem)
     else:
         array, mask = numbers_and_gaps(advice, problem.coordinate_names)
     if count == 1 and array.shape == (len(listed), *shape):

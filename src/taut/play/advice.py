@@ -6,7 +6,7 @@ table. A number that is not finite is refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -86,12 +86,7 @@ def advice_of_rounds(
     if isinstance(advice, Arrays):  # of a run that is played again
         return advice
     if isinstance(advice, (list, tuple)) and _contains_none(advice):
-        rounds_said = [
-            said_in_round(f"advice[{i}]", entry, count, problem) for i, entry in enumerate(advice)
-        ]
-        array = np.reshape([rows for rows, _ in rounds_said], (-1, count, *problem.domain.shape))
-        gone = np.reshape([~speaks for _, speaks in rounds_said], (-1, count))
-        mask = np.broadcast_to(gone.reshape(*gone.shape, *[1] * (array.ndim - 2)), array.shape)
+        array, mask = listed_advice(advice, count, problem)
     else:
         array, mask = numbers_and_gaps(advice, problem.coordinate_names)
     shape, rounds, seeds = problem.domain.shape, stream.horizon, stream.seeds
@@ -308,6 +303,17 @@ def given_and_wrong(array: Array, mask: Array, lead: int) -> tuple[Array, Array]
     flat, gaps = (part.reshape(*part.shape[:lead], -1) for part in (array, mask))
     speaks = np.asarray(~gaps.all(axis=-1))
     return speaks, np.asarray(speaks & ~(np.isfinite(flat) & ~gaps).all(axis=-1))
+
+
+def listed_advice(advice: Sequence[Any], count: int, problem: Problem) -> tuple[Array, Array]:
+    """Return a list with what advisers say, an entry for each round or member, as numbers, and
+    which of them are missing."""
+    array = np.zeros((len(advice), count, *problem.domain.shape))
+    mask = np.zeros(array.shape, bool)
+    for i, entry in enumerate(advice):
+        array[i], speaks = said_in_round(f"advice[{i}]", entry, count, problem)
+        mask[i, ~speaks] = True
+    return array, mask
 
 
 def said_in_round(name: str, advice: Any, count: int, problem: Problem) -> tuple[Array, Array]:

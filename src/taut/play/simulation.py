@@ -79,21 +79,8 @@ class Simulation:
     """A simulation that is ready to be played: learners, problem and data fit together, and are
     laid out for the loop. `play` and `result` carry it out.
 
-    Arguments:
-        learners: of one class.
-        swept: whether the user gave several learners, so that results have an axis `learner`.
-        problem: what is played.
-        score: the problem that scores, if it is another one.
-        feedback: what the learners see of a round; None for full information.
-        stream: the data.
-        record: what is recorded.
-        every: in which rounds, for what is thinned.
-        first: the first decision.
-        random_keys: one per seed, or None if nothing is drawn.
-        chunk: the number of rounds that are played at a time, or None.
-        quick: whether to compile quickly rather than well, for a program that runs once.
-        advice: what advisers say in all rounds, or None.
-        forecast: predicted data, "last" for the data of the round before, or None.
+    The learners are of one class; if the user gave several (`swept`), results have an axis
+    `learner`. `quick` compiles quickly rather than well, for a program that runs once.
     """
 
     def __init__(
