@@ -1,7 +1,7 @@
 """One convex quadratic program, solved many times: minimise 1/2 u'Pu + q'u over domain, rows,
 quadratics and cuts.
 
-The domain is stated once (`domain_blocks`); after that only numbers change. `problem/conic.py`
+The domain is stated once (`domain_block`); after that only numbers change. `problem/conic.py`
 solves. What is specific to hindsight is here: quadratic constraints as second-order cones, pairs of
 rows that are equations, cuts that are switched on and off, and multipliers in the units of the
 constraints.
@@ -92,7 +92,7 @@ class Program:
         self.rows, self.offsets = rows, offsets
         self.cones = [_cone_rows(one) for one in quadratics]
         self.cuts, self.cut_offsets = np.zeros((0, scaling.size)), np.zeros(0)
-        self.domain = domain_blocks(scaling)
+        self.domain = domain_block(scaling)
         self.pairs = _opposite_rows(rows, offsets)
         self._lines: _Lines | None = None
 
@@ -149,7 +149,7 @@ class _Lines:
         # Both sides of an equation are relaxed, each for itself.
         relaxed = level is not None and level.rows.any()
         self.pairs = pairs = program.pairs[:0] if relaxed else program.pairs
-        inner = domain[0].matrix.shape[1]
+        inner = domain.matrix.shape[1]
         levels = 0 if level is None else level.levels
         self.width = inner + levels
         self.single = np.setdiff1d(np.arange(len(program.rows)), pairs.ravel())
@@ -164,23 +164,23 @@ class _Lines:
             single[:, -1] -= level.rows[self.single]
             cuts[np.arange(len(cuts)), inner + level.which] -= level.cuts
         parts = [
-            *(wide(block.matrix) for block in domain),
+            wide(domain.matrix),
             wide(program.rows[pairs[:, 0]]),
             single,
             cuts,
             *(wide(cone.rows) for cone in program.cones),
         ]
-        first = (*(block.offsets for block in domain), program.offsets[pairs[:, 0]])
-        self._before = np.concatenate([*first, program.offsets[self.single]])
+        offsets = program.offsets
+        self._before = np.concatenate([domain.offsets, offsets[pairs[:, 0]], offsets[self.single]])
         self._after = np.concatenate([np.zeros(0), *(cone.offsets for cone in program.cones)])
         cones = [
-            *(cone for block in domain for cone in block.cones),
+            *domain.cones,
             *linear_cones(len(pairs), len(self.single) + len(program.cuts)),
             *(second_order_cone(len(cone.offsets)) for cone in program.cones),
         ]
         self._solver = Solver(Columns.of(np.concatenate(parts)), cones)
-        parts_before = [len(self._before) - len(pairs) - len(self.single), len(pairs)]
-        self._ends = np.cumsum([*parts_before, len(self.single), len(program.cuts)])
+        counts = len(domain.offsets), len(pairs), len(self.single), len(program.cuts)
+        self._ends = np.cumsum(counts)
         """Where the rows of domain, pairs, single rows and cuts end."""
 
     def solutions(
@@ -278,24 +278,26 @@ class _Block(NamedTuple):
     cones: list[Any]
 
 
-def domain_blocks(scaling: Scaling) -> list[_Block]:
+def domain_block(scaling: Scaling) -> _Block:
     """The domain's constraints on u and on further variables of its own."""
     parts = _library_parts(scaling.domain)
     if parts is None:
-        return [_stated_by_cvxpy(scaling)]
+        return _stated_by_cvxpy(scaling)
     centre, radius = np.asarray(scaling.centre, float).ravel(), float(scaling.radius)
     sizes = [math.prod(part.shape) for part in parts]
     further = [n if isinstance(part, L1Ball) else 0 for part, n in zip(parts, sizes, strict=True)]
     width, start, extra = scaling.size + sum(further), 0, scaling.size
-    blocks = []
+    matrices, offsets, cones = [], [], []
     for part, size, more in zip(parts, sizes, further, strict=True):
         own = np.concatenate([np.arange(start, start + size), np.arange(extra, extra + more)])
         block = _rows(part, centre[start : start + size], radius)
         matrix = np.zeros((len(block.matrix), width))
         matrix[:, own] = block.matrix
-        blocks.append(block._replace(matrix=matrix))
+        matrices.append(matrix)
+        offsets.append(block.offsets)
+        cones += block.cones
         start, extra = start + size, extra + more
-    return blocks
+    return _Block(np.concatenate(matrices), np.concatenate(offsets), cones)
 
 
 def _library_parts(domain: Domain) -> list[Domain] | None:
