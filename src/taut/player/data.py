@@ -24,15 +24,12 @@ class DataTypes:
 
     def __init__(self, problem: Problem, dtype: np.dtype[Any], counts: tuple[int, int]) -> None:
         self._problem, self._dtype, self.counts = problem, dtype, counts
+        self.known = False
+        """Whether structure, shapes and types are known."""
         # Structure of the data, then shape and type per leaf.
         self._types: tuple[Any, list[LeafType]] | None = None
         # The same if the data are one array, which is played as it is.
         self._array: LeafType | None = None
-
-    @property
-    def known(self) -> bool:
-        """Whether structure, shapes and types are known."""
-        return self._types is not None
 
     @property
     def example(self) -> Any:
@@ -106,7 +103,7 @@ class DataTypes:
             types = []
             for leaf in leaves:
                 types.append((leaf.shape, leaf.dtype))
-            self._types = structure, types
+            self._types, self.known = (structure, types), True
             # Models written in CVXPY arrange data before they are cast.
             plain = type(self._problem).arrange is Problem.arrange
             if plain and jax.tree_util.treedef_is_leaf(structure):
@@ -114,7 +111,7 @@ class DataTypes:
 
     def forget(self) -> None:
         """Forget the data of the only round, which was taken back."""
-        self._types = self._array = None
+        self._types, self._array, self.known = None, None, False
 
     def restore(self, described: Any) -> None:
         """Continue from what `described` returned. Raises ValueError if it is something else."""
