@@ -85,12 +85,12 @@ floors: .venv/ready
 	$(BIN)/python -m drills.versions > .venv-floors/lowest.txt
 	.venv-floors/bin/pip install -q --no-compile -r .venv-floors/lowest.txt hatchling editables
 	.venv-floors/bin/pip install -q --no-compile --no-deps --no-build-isolation -e .
-	TAUT_TEST_CACHE=.venv-floors/xla .venv-floors/bin/pytest -n 2 --dist loadfile
+	TAUT_TEST_CACHE=$(CURDIR)/.venv-floors/xla .venv-floors/bin/pytest -n 2 --dist loadfile
 
 newest:
 	$(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/pip install -q --no-compile --upgrade -e '.[dev,docs]' hatchling editables
-	TAUT_TEST_CACHE=.venv-newest/xla .venv-newest/bin/pytest -n 2 --dist loadfile
+	TAUT_TEST_CACHE=$(CURDIR)/.venv-newest/xla .venv-newest/bin/pytest -n 2 --dist loadfile
 
 # Browser tests use Debian's Chromium: installed where it is missing and we may, skipped elsewhere.
 chromium:

@@ -22,7 +22,9 @@ def sent(key, number, **changed):
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
-    return SERVICE.Service(str(tmp_path_factory.mktemp("service") / "state.sqlite"))
+    service = SERVICE.Service(str(tmp_path_factory.mktemp("service") / "state.sqlite"))
+    yield service
+    service.close()
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,7 @@ def test_a_round_is_taken_once_for_each_key_and_survives(service, send):
     assert (again.player.round, again.player.unknown) == (3, 1)
     assert [alarm["event"] for alarm in again.alarms()] == ["refused"]
     assert again.alarms() == send("/alarms")[1]
+    again.close()
     metrics = send("/metrics")[1]
     assert "taut_round 3\ntaut_rounds_unknown 1\ntaut_observations_refused_total 1\n" in metrics
     violation = service.player.totals.violation[0]

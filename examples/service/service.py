@@ -154,6 +154,11 @@ class Service:
         insert = "INSERT INTO alarms (event, round, message) VALUES (?, ?, ?)"
         self._database.executemany(insert, events)
 
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._database.close()
+
     def alarms(self) -> list[dict[str, Any]]:
         """Return the last events, newest first."""
         select = "SELECT * FROM alarms ORDER BY rowid DESC LIMIT 100"
@@ -202,10 +207,14 @@ def main() -> None:
     asked = words.parse_args()
     jax.config.update("jax_enable_x64", True)
     taut.engine.cache(f"{asked.database}.compiled")  # a restart need not compile again
-    app = application(Service(asked.database))
+    service = Service(asked.database)
     listening = socket.create_server(("127.0.0.1", asked.port))
     print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+    config = uvicorn.Config(application(service), log_level="warning")
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        service.close()
 
 
 if __name__ == "__main__":
