@@ -35,7 +35,7 @@ import jax
 jax.config.update("jax_enable_x64", True)
 
 import taut  # noqa: E402
-from taut.play.passes import PASSES  # noqa: E402
+from taut.play.passes import PASSES, suitable  # noqa: E402
 from taut.problem.feasibility import check_feasible  # noqa: E402
 
 from . import cases  # noqa: E402
@@ -162,13 +162,14 @@ def _live(cell: Cell, case: Case, learner: Any, names: tuple[str, ...]) -> Varia
             player.observe(next(coming))
         return player
 
-    suitable = _suitable(case)
-    return Variant(None, call, suitable, took, {"call": OBSERVED})
+    applied = _suitable(case)
+    return Variant(None, call, applied, took, {"call": OBSERVED})
 
 
 def _suitable(case: Case) -> frozenset[str]:
     size = math.prod(case.problem.domain.shape)
-    return frozenset(each.name for each in PASSES if each.suits(size))
+    with taut.engine.passes(*NAMES):
+        return frozenset(each.name for each in suitable(size))
 
 
 def measure(cell: Cell, repeats: int = REPEATS, compilations: int = COMPILATIONS) -> dict[str, Any]:
