@@ -50,7 +50,7 @@ def test_hindsight_and_certificates_use_the_model_at_rest(model):
     total = costs().sum(axis=1)
     np.testing.assert_allclose(best.loss, np.minimum(total.min(axis=1), 0), atol=1e-5)
     run = taut.simulate("half-space", taut.steady(model), {"c": costs()}, seeds=SEEDS, score=model)
-    rows = {row.quantity: row for row in run.certificate().rows}
+    rows = {row.quantity: row for row in run.certificate(check=False).rows}
     assert rows["policy regret"].holds
     assert rows["violation"].bound is None  # the ramps were not seen
     small = taut.tightened(model, 0.01)

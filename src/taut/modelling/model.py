@@ -275,6 +275,22 @@ class Model(Statement, Problem):
         twin.programs = None
         return twin
 
+    @cached_property
+    def with_own_previous(self) -> Model:
+        """The model in which variables stand in the place of their previous values."""
+        places = {id(p): p._taut_variable for p in self.parameters if is_previous(p)}
+        others = [parameter for parameter in self.parameters if not is_previous(parameter)]
+        return Model(
+            Request(
+                self.objective.tree_copy(dict(places)),
+                [constraint.tree_copy(dict(places)) for constraint in self.stated],
+                self.domain,
+                per_round=others or None,
+                domain_binds=bool(self.domain_binds),
+                recourse=[],
+            )
+        )
+
     def estimate_constants(self, stream: Any, key: jax.Array, **options: Any) -> Constants:
         """These constants, with the estimated ones replaced by samples of the stream."""
         unknown: dict[str, Any] = dict.fromkeys(self.constants.estimated)

@@ -89,3 +89,15 @@ class RememberingModel(Problem):
     def assemble(self, decision: Any) -> Any:
         """The decision with the parts that `present` gives."""
         return self.model.assemble(decision)
+
+    def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
+        """The model in which variables stand in the place of their previous values; its hindsight
+        has its own route."""
+        if (
+            self.constraints is not self.written
+            or self.start is not None
+            or self.announced is not None
+        ):
+            return super().at_rest(loss, constraints)
+        self.own_rest = self.model.with_own_previous
+        return self.own_rest

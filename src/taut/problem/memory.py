@@ -22,7 +22,6 @@ import numpy as np
 
 from .. import arguments
 from ..engine import Array, register_dataclass
-from .constants import Constants
 from .constraints import Constraints, JoinedConstraints
 from .problem import Problem
 from .streams import Arrays, RoundData, Stream
@@ -105,13 +104,9 @@ def steady(problem: Problem) -> Problem:
         raise ValueError(
             "problem: got a problem without memory; expected taut.Problem(..., previous=True)"
         )
-    twin = copy.copy(problem)
-    twin.loss = _SteadyLoss(problem.loss)
-    twin.constraints = _steady_constraints(problem.scored_constraints)
-    twin.previous, twin.start, twin.announced, twin.programs = False, None, None, None
-    known = problem.constants
-    count = known.constraint_count if problem.announced is None else None
-    return twin.with_constants(Constants(radius=known.radius, constraint_count=count))
+    return problem.at_rest(
+        _SteadyLoss(problem.loss), _steady_constraints(problem.scored_constraints)
+    )
 
 
 def recorded(problem: Problem) -> Problem:
@@ -162,6 +157,8 @@ def is_steady(problem: Problem, original: Problem) -> bool:
     """Whether `problem` is `steady(original)`."""
     if not original.previous or problem.previous:
         return False
+    if problem is original.own_rest:
+        return True
     return problem.loss == _SteadyLoss(
         original.loss
     ) and problem.constraints == _steady_constraints(original.constraints)

@@ -84,6 +84,8 @@ class Problem(Displayed):
     """Constraints that are known before a round's decision is played."""
     announced_count: int | None = None
     """The number of announced constraints, if it is known without the data of a round."""
+    own_rest: Problem | None = None
+    """The problem that `taut.steady` returned, if it was not made from loss and constraints."""
     domain: Domain
     _named: tuple[tuple[Any, ...], tuple[str, ...] | None] | None = None
     """What `names_for` returned last, with the functions and shapes that it belongs to."""
@@ -207,6 +209,17 @@ class Problem(Displayed):
         )
         unknown: dict[str, Any] = dict.fromkeys(names)
         twin.constants = _completed(twin, replace(self.constants, **unknown, gap=0.0))
+        return twin
+
+    def at_rest(self, loss: Callable[[jax.Array, Any], Any], constraints: Constraints) -> Problem:
+        """Return the problem without memory that `taut.steady` describes, with these functions."""
+        twin = copy.copy(self)
+        twin.loss, twin.constraints = loss, constraints
+        twin.previous, twin.start, twin.announced, twin.programs = False, None, None, None
+        count = None if self.announced is not None else self.constants.constraint_count
+        twin.constants = _completed(
+            twin, Constants(radius=self.constants.radius, constraint_count=count)
+        )
         return twin
 
     def arrange(self, data: Any) -> Any:
