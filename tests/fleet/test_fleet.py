@@ -531,3 +531,16 @@ def test_members_of_a_model_in_cvxpy_equal_players():
                 getattr(player.totals, entry.name),
             )
             np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_a_skip_that_is_taken_back_leaves_what_data_are_like():
+    problem = taut.Problem(
+        lambda x, z: jnp.sum((x - z.mean()) ** 2), jnp.sum, taut.Ball(1.0, shape=2)
+    )
+    fleet = taut.Fleet("half-space", problem, ["a", "b"])
+    fleet.observe(["a"], np.ones((1, 3)))
+    player = fleet.player("b")
+    player.skip("no meter")
+    player.undo()
+    with pytest.raises(ValueError, match=r"expected \(3,\), as before"):
+        player.observe(np.ones(5))

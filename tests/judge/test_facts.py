@@ -514,3 +514,27 @@ def test_facts_of_functions_of_the_previous_decision_wait_for_a_run():
     facts = taut.Problem(moving, toy, BALL, previous=True).facts(COSTS)
     assert facts.loss_lipschitz is None
     assert facts.half_spaces.value == 4
+
+
+def test_running_maxima_have_no_pieces_because_their_gradients_at_ties_are_means():
+    facts = problem(lambda x: jax.lax.cummax(x) - 0.5).facts(COSTS)
+    assert facts.half_spaces is None
+    assert facts.constraint_lipschitz.kind == PROVEN
+
+
+def test_a_piece_that_is_not_finite_is_no_piece():
+    steep = problem(lambda x: jnp.maximum(x.sum() - 1, -jnp.inf * (x[1] + 5)))
+    facts = steep.facts(COSTS)
+    assert facts.half_spaces is None
+    assert facts.error_bound is None
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [lambda x: jnp.split(x, 1), lambda x: jnp.unstack(x[None]), lambda x: jnp.array_split(x, 1)],
+    ids=["split", "unstack", "array_split"],
+)
+def test_an_array_in_one_part_is_that_array(parts):
+    facts = problem(lambda x: parts(x)[0] - 0.5).facts(COSTS)
+    assert facts.half_spaces.value == 2
+    assert facts.constraint_lipschitz.value == pytest.approx(1)

@@ -173,3 +173,14 @@ def test_a_player_announces_the_parameters_that_announced_rows_use():
     with pytest.raises(ValueError, match=r"data: got 7 for cap; expected at most 1 \(bounds\)"):
         player.observe({**z, "cap": 7.0})
     assert player.round == 3
+
+
+def test_a_model_that_is_convex_only_for_a_fixed_previous_decision_has_no_form_at_rest():
+    """At rest its loss has a narrow dip at x = 0.31, which samples of convexity miss."""
+    x, c = cp.Variable(2, bounds=[-1, 1]), cp.Parameter(2)
+    dip = cp.pos(0.004 - cp.abs(taut.previous(x)[0] - 0.31))
+    model = taut.from_cvxpy(cp.sum_squares(x - c) - 100 * dip, [cp.sum(x) <= 1.5])
+    targets = 0.1 * np.random.default_rng(0).normal(size=(60, 2))
+    for at_rest in (taut.steady, lambda problem: taut.hindsight(problem, targets)):
+        with pytest.raises(ValueError, match="CVXPY's rules do not prove convexity"):
+            at_rest(model)

@@ -4,6 +4,7 @@ survives in files."""
 import json
 import pickle
 from dataclasses import fields
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -709,3 +710,33 @@ def test_floats_after_whole_numbers_are_refused_and_whole_numbers_after_floats_a
     measuring.observe(np.array([1.5, 2.5]))
     measuring.observe(np.array([3, 4]))
     assert measuring.round == 3
+
+
+class Readings(NamedTuple):
+    """Data of a class that JSON has no values for."""
+
+    near: Any
+    far: Any
+
+
+def test_data_of_other_classes_keep_their_shapes_in_a_file(tmp_path):
+    problem = taut.Problem(
+        lambda x, z: jnp.sum((x - z.near.mean()) ** 2) + z.far.sum(),
+        jnp.sum,
+        taut.Ball(1.0, shape=2),
+    )
+    player = taut.Player(problem)
+    player.observe(Readings(np.ones(2), np.ones(3)))
+    player.save(tmp_path / "player")
+    again = taut.Player.load(tmp_path / "player", problem)
+    again.save(tmp_path / "again")  # before anything was observed in this process
+    for path in ("player", "again"):
+        loaded = taut.Player.load(tmp_path / path, problem)
+        with pytest.raises(ValueError, match=r"expected Readings\(near=\(2,\), far=\(3,\)\)"):
+            loaded.observe(Readings(np.ones(5), np.ones(3)))
+        with pytest.raises(ValueError, match=r"structure .* as before"):
+            loaded.observe({"near": np.ones(2), "far": np.ones(3)})
+        loaded.observe(Readings(np.ones(2), np.zeros(3)))
+        player_twin = taut.Player.load(tmp_path / "player", problem)
+        player_twin.observe(Readings(np.ones(2), np.zeros(3)))
+        assert np.array_equal(loaded.decision, player_twin.decision)

@@ -24,7 +24,6 @@ from .. import arguments, files, storage
 from ..engine import Array, wrapped_key
 from ..learners import Advised, Learner
 from ..play.packing import Place
-from ..player.data import data_in
 from ..player.file import (
     check_learner,
     check_precision,
@@ -144,7 +143,7 @@ def _about_of(fleet: Fleet, more: Mapping[str, Any]) -> dict[str, Array]:
         **more,
     }
     arrays = {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
-    for name, array in fingerprint_of(fleet, fleet._data.types.described()).items():
+    for name, array in fingerprint_of(fleet, fleet._data.types.skeleton).items():
         arrays[f"problem/{name}"] = array
     return arrays
 
@@ -258,7 +257,7 @@ def _revived(
         key=wrapped_key(jax.numpy.asarray(about["key"], jax.numpy.uint32)),
     )
     types = fleet._data.types
-    types.restore(data_in(about))
+    types.restore(about)
     if isinstance(saved, Advised) and types.known:
         fleet._last_data.fit(jax.tree.map(lambda leaf: leaf[None], types.example))
     for arrays in parts:

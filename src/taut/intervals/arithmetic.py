@@ -297,13 +297,16 @@ def smallest(u: Enclosure) -> Enclosure:
 
 
 def running_largest(u: Enclosure, axis: int, reverse: bool = False) -> Enclosure:
-    """The largest entry so far along an axis, or from the end."""
+    """The largest entry so far along an axis, or from the end.
+
+    It has no affine pieces: JAX's derivative at ties is the mean of several, which learners see.
+    """
     places = np.moveaxis(np.arange(math.prod(u.shape)).reshape(u.shape), axis, -1)
     count = np.arange(places.shape[-1])
     # Entries that come later are replaced by the entry itself.
     so_far = (np.maximum if reverse else np.minimum)(count[:, None], count)
     order = np.moveaxis(np.arange(places.size).reshape(places.shape), -1, axis)
-    return taken(largest(taken(u, places[..., so_far])), order)
+    return replace(taken(largest(taken(u, places[..., so_far])), order), maxima=None)
 
 
 def maximum(*parts: Enclosure) -> Enclosure:

@@ -231,7 +231,8 @@ def _moved(equation: Any, of: Sequence[Enclosure]) -> list[Enclosure]:
     """Entries at other places. JAX itself says which they are, by moving the places of all entries,
     one operand after another, instead of the entries."""
     name, which = equation.primitive.name, MOVES[equation.primitive.name]
-    alone = len(of) == len(equation.outvars) == 1
+    # JAX returns lists of results for some operations, also if they have one.
+    alone = len(of) == len(equation.outvars) == 1 and not equation.primitive.multiple_results
     if alone and operation(equation, 0, [False]) is not None:
         return [moved(of[0], partial(_rearranged, equation, len(of[0].shape)))]
     moving, arrays, start = [], [], 0

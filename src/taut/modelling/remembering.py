@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
-from ..problem.constraints import UserConstraints
+from ..problem.constraints import Constraints, UserConstraints
 from ..problem.problem import Problem
 from .translation.parameters import is_previous
 from .translation.round_data import Keys

@@ -28,6 +28,8 @@ class DataTypes:
         """Whether structure, shapes and types are known."""
         # Structure of the data, then shape and type per leaf.
         self._types: tuple[Any, list[LeafType]] | None = None
+        # The same in a file, with a text for a structure that JSON has no values for.
+        self._saved: tuple[str, list[LeafType]] | None = None
         # The same if the data are one array, which is played as it is.
         self._array: LeafType | None = None
 
@@ -38,10 +40,21 @@ class DataTypes:
         structure, types = self._types
         return jax.tree.unflatten(structure, [np.zeros(*each) for each in types])
 
-    def described(self) -> Any:
-        """Describe the data of earlier rounds in values for JSON: structure, shapes and types of
-        dicts, tuples and lists of arrays. None before the first round, and for other data."""
+    @property
+    def skeleton(self) -> Any:
+        """Structure, shapes and types of dicts, tuples and lists of arrays in values for JSON. None
+        before the first round, and for other data."""
         return skeleton(self.example) if self.known else None
+
+    def described(self) -> Any:
+        """Describe the data of earlier rounds in values for JSON: their skeleton, or for data of
+        other classes a text and the shapes and types of all leaves. None before the first round."""
+        plain, saved = self.skeleton, self._saved
+        if self._types is not None:
+            saved = str(self._types[0]), self._types[1]
+        if plain is not None or saved is None:
+            return plain
+        return [saved[0], [[list(shape), str(dtype)] for shape, dtype in saved[1]]]
 
     def cast(self, z: Any) -> Any:
         """Return data in the types of earlier rounds, or raise an error if they do not fit."""
@@ -50,11 +63,18 @@ class DataTypes:
         for leaf in leaves:
             arrays.append(cast_data("z", leaf, self._dtype))
             came.append(arrays[-1].shape)
-        if self._types is None:
+        if self._types is not None:
+            expected, types = self._types
+        elif self._saved is not None:
+            if str(structure) != self._saved[0]:
+                raise ValueError(
+                    f"z: got data of structure {structure}; expected {self._saved[0]}, as before"
+                )
+            expected, types = structure, self._saved[1]
+        else:
             data = jax.tree.unflatten(structure, arrays)
             self._check_first(data)
             return data
-        expected, types = self._types
         shapes = [shape for shape, _ in types]
         if structure != expected or came != shapes:
             raise ValueError(
@@ -113,15 +133,25 @@ class DataTypes:
         """Forget the data of the only round, which was taken back."""
         self._types, self._array, self.known = None, None, False
 
-    def restore(self, described: Any) -> None:
-        """Continue from what `described` returned. Raises ValueError if it is something else."""
-        if described is not None:
-            self.remember(example_of(described))
+    def restore(self, header: Mapping[str, Any]) -> None:
+        """Continue from what `described` put into the header of a file. Raises ValueError if it is
+        something else."""
+        plain, text = data_in(header), header.get("data")
+        if plain is not None:
+            self.remember(example_of(plain))
+        elif isinstance(text, list):
+            structure, leaves = text
+            types = [(tuple(map(int, shape)), np.dtype(dtype)) for shape, dtype in leaves]
+            if type(structure) is not str or any(
+                dtype.kind not in "fiub" or min(shape, default=0) < 0 for shape, dtype in types
+            ):
+                raise ValueError(f"its data are {text!r}")
+            self._saved = structure, types
 
 
 def data_in(header: Mapping[str, Any]) -> Any:
-    """Return what the header of a file says of the data of rounds. Older files have it in the
-    description of the problem, and a text in its place."""
+    """Return the skeleton of the data of rounds in the header of a file, if they have one. Older
+    files have it in the description of the problem, beside a text for all kinds of data."""
     if isinstance(header.get("data"), list):
         return header["problem"].get("data")
     return header.get("data")

@@ -75,7 +75,7 @@ def contents(player: Player, history: bool = True) -> tuple[dict[str, Any], dict
             "history": player._history.to_arrays() if history else {},
             "first": {"0": player._first},
             "missing": player._missing.to_arrays(math.prod(player._shape)),
-            "problem": fingerprint_of(player, player._data.described()),
+            "problem": fingerprint_of(player, player._data.skeleton),
             "last": data_to_arrays(player._last_data),
         }
         return header, as_arrays(parts)
@@ -222,7 +222,7 @@ def restore(player: Player, saved: dict[str, Any], parts: dict[str, dict[str, Ar
     player._first, player._changed = first, changed
     player._history.restore(parts["history"], player.round - 1)
     player._saved_names = _saved_names(saved, player._count)
-    player._data.restore(data_in(saved))
+    player._data.restore(saved)
     player._begun = LOST if saved.get("advised") else None
     player.migration = _saved_texts(saved.get("migration", []))
     if player._keeps_data:

@@ -127,6 +127,8 @@ class Undo(NamedTuple):
     changed: int
     """The number of rounds in which another decision was played than the learner's."""
     data: tuple[int, Any] | None
+    known: bool
+    """Whether it was known what data are like."""
 
 
 def accept(player: Player, after: PackedState, before: PackedState, changed: bool = False) -> None:
@@ -149,7 +151,9 @@ def accept(player: Player, after: PackedState, before: PackedState, changed: boo
 
 def _go_on(player: Player, after: PackedState, row: Array) -> None:
     """Replace the state by that after a round, of which the history gets a row."""
-    player._last = Undo(player._now, player._missing, player._changed, player._last_data)
+    player._last = Undo(
+        player._now, player._missing, player._changed, player._last_data, player._data.known
+    )
     player._history.add(row)
     player._now, player._begun, player._asked = after, None, None
 
@@ -441,12 +445,12 @@ def undo(player: Player) -> None:
                 f"undo: nothing can be taken back before round {player.round}; expected it once "
                 "after observe or skip, in the same process"
             )
-        player._now, player._missing, player._changed, player._last_data = player._last
+        player._now, player._missing, player._changed, player._last_data, known = player._last
         player._last = player._begun = player._asked = None
         player._history.take_back()
         if player._past_weights is not None:
             player._past_weights.pop(player.round, None)
-        if not player.observed:
+        if not known:
             player._data.forget()
         LOG.info(
             "round %d was taken back",

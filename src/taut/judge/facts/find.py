@@ -250,6 +250,8 @@ def _pieces(function: Any, problem: Problem, stream: Stream | None) -> Pieces:
     pieces = enclose(rows, space, data).pieces
     if pieces is None:
         raise Unknown("the function is not piecewise affine, as far as is known")
+    if not np.all(np.isfinite(pieces.functions)):
+        raise Unknown("an affine piece is not finite")
     return pieces
 
 
